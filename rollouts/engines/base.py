@@ -1,0 +1,67 @@
+"""What an inference engine is: token ids in, token ids and their log-probabilities out, under one policy version.
+
+One file per engine; one conformance suite runs over all of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from assay.records import FinishReason, Message, PolicyVersion, SamplingParams, record
+
+
+@record
+class SampleRequest:
+    """`num_samples` completions of one prompt. `seed` makes them reproducible where the engine can."""
+
+    prompt_ids: tuple[int, ...]
+    num_samples: int
+    sampling: SamplingParams
+    seed: int
+
+
+@record
+class Completion:
+    """`token_ids` [C] as sampled, the end token included when `finish_reason` is stop; `logprobs` [C] in nats under
+    the distribution that was sampled from (after temperature)."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+
+
+class Engine(Protocol):
+    """Samples from the loaded policy version. Concurrent `sample` calls are batched by the engine."""
+
+    id: ClassVar[str]
+    Config: ClassVar[type[Any]]
+
+    @property
+    def policy_version(self) -> str:
+        """Id of the loaded version; EngineError before `load`."""
+        ...
+
+    async def load(self, policy: PolicyVersion, live: Any | None = None) -> None:
+        """Serve this version from now on. `live` is the trainer's module when it lives in this process: its weights
+        are taken from memory instead of `policy.uri`."""
+        ...
+
+    async def sample(self, request: SampleRequest) -> list[Completion]:
+        """`request.num_samples` completions, in order. Raises EngineError."""
+        ...
+
+    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The prompt's token ids, ending where the assistant begins."""
+        ...
+
+    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+        """The ids that go between a completion and the next one: what closes the assistant's message (nothing if
+        the end token was sampled), the observation as a user message, and the opening of the next one."""
+        ...
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text without special tokens."""
+        ...
+
+    async def close(self) -> None:
+        """Idempotent; frees memory and stops servers this engine started."""
+        ...

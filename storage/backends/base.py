@@ -1,0 +1,47 @@
+"""What an object store must do for the tables: read, list, write, and write once.
+
+Keys are `/`-separated and relative to the store's root. One file per backend; one conformance suite.
+"""
+
+from typing import Any, ClassVar, Protocol
+
+
+class ObjectStore(Protocol):
+    """Raises StoreUnreachable when it does not answer, StoreError when it refuses."""
+
+    id: ClassVar[str]
+    root: str
+
+    def put(self, key: str, data: bytes) -> None:
+        """Create or replace."""
+        ...
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Create; False when the key exists. Of any number of racing calls exactly one returns True."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The bytes; StoreError when there is no such key."""
+        ...
+
+    def exists(self, key: str) -> bool: ...
+
+    def list(self, prefix: str) -> list[str]:
+        """Keys below a prefix, sorted."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Idempotent."""
+        ...
+
+    def uri(self, key: str) -> str:
+        """The full address of a key, as DuckDB and polars read it."""
+        ...
+
+    def check(self) -> None:
+        """Write, read back and delete a small object: raises a clear StoreError unless the store is usable."""
+        ...
+
+    def filesystem(self) -> Any | None:
+        """An fsspec filesystem for DuckDB to register, or None when plain paths will do."""
+        ...
