@@ -29,7 +29,7 @@ _listeners: list[Listener] = []
 def emit(stage: str, **data: Any) -> None:
     """Tell every listener; a listener that raises is logged and skipped."""
     event = Event(stage, data)
-    for listener in list(_listeners):
+    for listener in _listeners:
         try:
             listener(event)
         except Exception:

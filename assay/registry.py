@@ -88,6 +88,7 @@ def _foreign(kind: str, dotted: str) -> type[Any]:
 def _explain(kind: str, plugin_id: str, cls: type[Any], error: ValidationError) -> str:
     allowed = ", ".join(cls.Config.model_fields) or "no options"
     problems = "; ".join(
-        f"{kind}.{plugin_id}.{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e.get('input')!r})" for e in error.errors()
+        f"{kind}.{plugin_id}.{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e.get('input')!r})"
+        for e in error.errors()
     )
     return f"{problems}. Allowed keys: {allowed}."

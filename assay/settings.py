@@ -19,9 +19,9 @@ class Settings(BaseSettings):
     s3_access_key: str = Field("", description="S3 access key id; empty means the AWS credential chain")
     s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key")
     s3_region: str = Field("us-east-1", description="S3 region")
-    model: str = Field("", description="Base model: hub id or path; empty means the embedded SmolLM2-135M-Instruct")
+    model: str = Field("", description="Base model: hub id or path; empty means the embedded SmolLM2")
     num_threads: int = Field(1, ge=1, le=512, description="Torch threads per process")
-    vllm_python: str = Field("", description="Python of the environment that has vLLM; empty means .venv-vllm/bin/python")
+    vllm_python: str = Field("", description="Python that has vLLM; empty means .venv-vllm/bin/python")
 
     @property
     def store_uri(self) -> str:

@@ -31,7 +31,7 @@ class Solutions:
 
 @record
 class Reply:
-    """The environment's answer to one completion: what was understood as the action, what it showed, whether it ended."""
+    """The answer to one completion: what was understood as the action, what it showed, whether it ended."""
 
     action: str
     observation: str
