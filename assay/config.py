@@ -90,6 +90,15 @@ class PostTrainConfig(_Strict):
         return short_id("cfg", self.model_dump(mode="json"))
 
 
+class StageConfig(_Strict):
+    """One stage of a run, for flows started by themselves. Empty fields mean the newest of the run."""
+
+    run: PostTrainConfig
+    run_id: str = Field("", description="Empty: the newest run of this config, or a new one")
+    policy: str = Field("", description="Policy id; empty: the newest of the run")
+    iteration: int = Field(-1, ge=-1, description="-1: the one after the newest trained policy")
+
+
 def prefect_yaml() -> Path:
     """`prefect.yaml` of the checkout, or the copy that ships in the wheel."""
     root = Path(__file__).resolve().parent

