@@ -1,4 +1,4 @@
-"""The folders import only what the design allows, heavy libraries have one home, and flow files cannot shadow modules."""
+"""Folders import only what the design allows, heavy libraries have one home, flow files shadow no module."""
 
 import ast
 import sys
