@@ -103,7 +103,7 @@ def _chosen_domains(known: dict[str, Any], names: str) -> dict[str, Any]:
     for name in filter(None, (part.strip() for part in names.split(","))):
         if name not in known and name not in known_plugins("domain"):
             load_plugin("domain", name)
-        chosen[name] = known.get(name, DomainConfig().model_dump())  # type: ignore[call-arg]
+        chosen[name] = known.get(name, DomainConfig.model_validate({}).model_dump())
     if not chosen:
         raise unknown_choice("domain", names, known_plugins("domain"))
     return chosen
