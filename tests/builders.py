@@ -1,0 +1,287 @@
+"""The smallest valid records, and toy plugins that do exactly what a test tells them to."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from assay.errors import SandboxLaunchError
+from assay.ids import content_hash
+from assay.records import (
+    Cause,
+    Failure,
+    Message,
+    Purpose,
+    RewardTerm,
+    RolloutRequest,
+    SamplingParams,
+    Split,
+    TaskSpec,
+    Trajectory,
+    Turn,
+    Verdict,
+    VerifiedTrajectory,
+)
+from assay.registry import PluginConfig
+from environments.base import Outcome, Reply, Solutions
+from environments.sandboxes.base import Backend, BackendReport, ExecResult, SandboxSpec
+from rollouts.engines.base import Completion, SampleRequest
+
+POLICY = "p_toy"
+SAMPLED = SamplingParams(temperature=1.0, max_new_tokens=16, seed=7)
+GREEDY = SamplingParams(temperature=0.0, max_new_tokens=16)
+
+
+def a_task(name: str = "a", *, split: Split = "train", answer: str | None = None, max_turns: int = 3) -> TaskSpec:
+    """A toy task whose answer is its name unless told otherwise."""
+    answer = name if answer is None else answer
+    return TaskSpec(
+        id=f"toy/{split}/{name}",
+        domain="toy",
+        environment_version="1",
+        split=split,
+        level=1,
+        template=f"say {name}",
+        answer_digest=content_hash(answer),
+        prompt=(Message(role="user", content=f"say {name}"),),
+        public={},
+        hidden={"answer": answer},
+        max_turns=max_turns,
+        max_new_tokens=16,
+    )
+
+
+def a_request(task: TaskSpec | None = None, index: int = 0, *, purpose: Purpose = "train") -> RolloutRequest:
+    return RolloutRequest(
+        task=task or a_task(), policy_version=POLICY, sampling=SAMPLED, index=index, purpose=purpose, run_id="r"
+    )
+
+
+def a_turn(text: str = "a", index: int = 0, *, prompt_ids: tuple[int, ...] = (1, 2)) -> Turn:
+    """Tokens are character codes; every log-probability is -0.5."""
+    ids = tuple(map(ord, text))
+    return Turn(
+        index=index,
+        prompt_ids=prompt_ids,
+        completion_ids=ids,
+        logprobs=(-0.5,) * len(ids),
+        completion=text,
+        finish_reason="stop",
+        policy_version=POLICY,
+        action=text,
+        observation="",
+        sample_s=0.1,
+        act_s=0.0,
+    )
+
+
+def a_trajectory(
+    request: RolloutRequest | None = None, text: str = "a", *, failure: Failure | None = None
+) -> Trajectory:
+    request = request or a_request()
+    return Trajectory(
+        id=request.id,
+        group_id=request.group_id,
+        run_id=request.run_id,
+        task_id=request.task.id,
+        task_hash=request.task.content_hash,
+        domain=request.task.domain,
+        level=request.task.level,
+        environment_version=request.task.environment_version,
+        purpose=request.purpose,
+        sampling=request.sampling,
+        index=request.index,
+        first_policy=request.policy_version,
+        last_policy=request.policy_version,
+        turns=(a_turn(text),),
+        end="failed" if failure else "done",
+        submission=text,
+        metrics={},
+        failure=failure,
+        sandbox="toy",
+        started_at="2026-01-01T00:00:00+00:00",
+        wall_s=0.1,
+    )
+
+
+def a_verdict(reward: float = 1.0) -> Verdict:
+    term = RewardTerm(name="answer", value=reward, weight=1.0)
+    return Verdict.of((term,), passed=reward == 1.0, judged="in_process")
+
+
+def a_verified(trajectory: Trajectory | None = None, verdict: Verdict | None = None) -> VerifiedTrajectory:
+    return VerifiedTrajectory(
+        trajectory=trajectory or a_trajectory(), verdict=verdict or a_verdict(), verifier_version="1", verify_s=0.1
+    )
+
+
+def an_invalid(cause: Cause = Cause.SANDBOX) -> Verdict:
+    return Verdict.invalid(cause, "it broke")
+
+
+class ToySandbox:
+    """A place that only counts itself."""
+
+    def __init__(self, backend: "ToyBackend", number: int) -> None:
+        self.id = f"toy-{number}"
+        self._backend = backend
+
+    async def exec(self, argv: Sequence[str], **_: Any) -> ExecResult:
+        return ExecResult(
+            exit_code=0,
+            signal=None,
+            stdout="",
+            stderr="",
+            truncated=False,
+            timed_out=False,
+            wall_s=0.0,
+            limits_enforced=(),
+        )
+
+    async def read(self, path: str, *, max_bytes: int = 1 << 20) -> bytes:
+        return b""
+
+    async def write(self, path: str, data: bytes) -> None:
+        pass
+
+    async def destroy(self) -> None:
+        self._backend.alive.discard(self.id)
+
+
+class ToyBackend:
+    """Launch number n (from 0) fails where `fails(n)`."""
+
+    id: ClassVar[str] = "toy"
+    Config: ClassVar[type[Any]] = PluginConfig
+
+    def __init__(self, fails: Callable[[int], bool] = lambda n: False) -> None:
+        self.fails = fails
+        self.num_created = 0
+        self.alive: set[str] = set()
+        self.most_alive = 0
+
+    async def create(self, spec: SandboxSpec) -> ToySandbox:
+        number, self.num_created = self.num_created, self.num_created + 1
+        if self.fails(number):
+            raise SandboxLaunchError(f"launch {number} failed")
+        sandbox = ToySandbox(self, number)
+        self.alive.add(sandbox.id)
+        self.most_alive = max(self.most_alive, len(self.alive))
+        return sandbox
+
+    async def probe(self) -> BackendReport:
+        return BackendReport(backend=self.id, version="1", works=True, detail="", limits_enforced=())
+
+
+class ToyEpisode:
+    """Ends on any completion but `more`; `wait` hangs, `crash` raises, both in the environment."""
+
+    def __init__(self, sandbox: ToySandbox) -> None:
+        self._sandbox = sandbox
+        self._last = ""
+
+    async def reply(self, completion: str) -> Reply:
+        if completion == "crash":
+            raise RuntimeError("the environment has a bug")
+        if completion == "wait":
+            await asyncio.sleep(60)
+        await asyncio.sleep(0)
+        self._last = completion
+        return Reply(
+            action=completion, observation="go on", done=completion != "more", valid_action=completion != "more"
+        )
+
+    def outcome(self) -> Outcome:
+        return Outcome(submission=self._last)
+
+    async def close(self) -> None:
+        await self._sandbox.destroy()
+
+
+class ToyDomain:
+    """Say the answer. Passes when `accepts(task, submission)`; episodes and verification take one sandbox each."""
+
+    id: ClassVar[str] = "toy"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type[Any]] = PluginConfig
+
+    def __init__(self, accepts: Callable[[TaskSpec, str], bool] | None = None) -> None:
+        self.accepts = accepts or (lambda task, text: text.strip() == task.hidden["answer"])
+        self.wrong: tuple[str, ...] = ("wrong",)
+        self.equivalent: tuple[str, ...] = ()
+        self.problems: list[str] = []
+
+    def make_task(self, split: Split, index: int, seed: int) -> TaskSpec:
+        return a_task(f"{split}-{index}", split=split)
+
+    def defective_tasks(self, seed: int) -> Sequence[TaskSpec]:
+        return ()
+
+    def solutions(self, task: TaskSpec) -> Solutions:
+        return Solutions(
+            oracle=task.hidden["answer"], noop="nothing done", wrong=self.wrong, equivalent=self.equivalent
+        )
+
+    def check(self, task: TaskSpec) -> list[str]:
+        return self.problems
+
+    def submit(self, task: TaskSpec, completion: str) -> Outcome:
+        return Outcome(submission=completion)
+
+    async def open(self, task: TaskSpec, sandboxes: Backend) -> ToyEpisode:
+        sandbox = await sandboxes.create(SandboxSpec())
+        assert isinstance(sandbox, ToySandbox)
+        return ToyEpisode(sandbox)
+
+    async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
+        sandbox = await sandboxes.create(SandboxSpec())
+        try:
+            return a_verdict(float(self.accepts(task, outcome.submission)))
+        finally:
+            await sandbox.destroy()
+
+
+Script = Callable[[str, int], str]
+
+
+class ToyEngine:
+    """Says `script(prompt text, sample index)`. Tokens are character codes, 0 ends; log-probabilities are -0.5."""
+
+    id: ClassVar[str] = "toy"
+    Config: ClassVar[type[Any]] = PluginConfig
+
+    def __init__(self, script: Script = lambda prompt, index: "a") -> None:
+        self.script = script
+        self.version = POLICY
+        self.asked: list[SampleRequest] = []
+
+    @property
+    def policy_version(self) -> str:
+        return self.version
+
+    async def load(self, policy: Any, live: Any | None = None) -> None:
+        self.version = policy.id
+
+    async def sample(self, request: SampleRequest) -> list[Completion]:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        prompt = self.decode(request.prompt_ids)
+        return [self._complete(self.script(prompt, i), request) for i in range(request.num_samples)]
+
+    def _complete(self, text: str, request: SampleRequest) -> Completion:
+        ids = [*map(ord, text), 0]
+        kept = tuple(ids[: request.sampling.max_new_tokens])
+        return Completion(
+            token_ids=kept, logprobs=(-0.5,) * len(kept), finish_reason="stop" if kept[-1] == 0 else "length"
+        )
+
+    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        return tuple(map(ord, "".join(f"{m.role}: {m.content}\n" for m in messages)))
+
+    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+        return tuple(map(ord, f"\nuser: {observation}\n"))
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return "".join(chr(i) for i in token_ids if i)
+
+    async def close(self) -> None:
+        pass
