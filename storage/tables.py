@@ -228,9 +228,10 @@ TABLES: dict[str, Table] = {
         _table(
             "runs",
             "What happened when: one row per event of a run",
-            "run_id event stage iteration attempt",
-            event=(TEXT, "started, stage, finished or interrupted"),
+            "run_id event stage label iteration attempt",
+            event=(TEXT, "started, resumed, stage or finished"),
             stage=(TEXT, "inspect, solvability, rollout, verify, gate, warm_start, train, evaluate, publish or run"),
+            label=(TEXT, "Tells apart passes of one stage in one iteration, e.g. evaluation; may be empty"),
             iteration=(INT, "Iteration, 0 is before training"),
             attempt=(INT, "Times the run had been started or resumed, from 1"),
             name=(TEXT, "Name of the config"),
