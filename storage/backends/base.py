@@ -3,13 +3,21 @@
 Keys are `/`-separated and relative to the store's root. One file per backend; one conformance suite.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
+
+from assay.errors import StoreError
+
+
+class MissingKey(StoreError):
+    """No object has this key."""
 
 
 class ObjectStore(Protocol):
     """Raises StoreUnreachable when it does not answer, StoreError when it refuses."""
 
     id: ClassVar[str]
+    Config: ClassVar[type[Any]]
     root: str
 
     def put(self, key: str, data: bytes) -> None:
@@ -21,13 +29,13 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, key: str) -> bytes:
-        """The bytes; StoreError when there is no such key."""
+        """The bytes; MissingKey (a StoreError) when there is no such key."""
         ...
 
     def exists(self, key: str) -> bool: ...
 
     def list(self, prefix: str) -> list[str]:
-        """Keys below a prefix, sorted."""
+        """Keys that start with a prefix, sorted."""
         ...
 
     def delete(self, key: str) -> None:
@@ -38,10 +46,18 @@ class ObjectStore(Protocol):
         """The full address of a key, as DuckDB and polars read it."""
         ...
 
+    def create(self) -> None:
+        """Make the root (folder or bucket) unless it is there."""
+        ...
+
     def check(self) -> None:
         """Write, read back and delete a small object: raises a clear StoreError unless the store is usable."""
         ...
 
     def filesystem(self) -> Any | None:
         """An fsspec filesystem for DuckDB to register, or None when plain paths will do."""
+        ...
+
+    def secret(self) -> Mapping[str, str] | None:
+        """Parameters of a DuckDB secret for its native reader, or None when plain paths will do."""
         ...
