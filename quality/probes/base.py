@@ -1,0 +1,198 @@
+"""What a probe is: one question about one task, answered by evidence that a person can repeat.
+
+    Probe.run(task, domain, sandboxes, seed) -> Evidence      FOUND: a defect, with the input that shows it
+         └── look(Bench) -> Result                            CLEAR: looked, found none
+                                                              UNKNOWN: could not look
+
+One file per probe; `level` orders them by cost (0 static, 1 a run, 2 several runs, 3 many). A place that breaks and
+a probe that crashes leave UNKNOWN with the cause, never CLEAR, and never blame the task.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from time import monotonic
+from typing import Any, ClassVar
+
+from assay.records import Cause, Evidence, Finding, TaskSpec, Verdict, record
+from assay.registry import PluginConfig
+from environments.base import Domain, Outcome
+from environments.sandboxes.base import Backend, BackendReport, Sandbox, SandboxSpec
+from rollouts.failures import failure_of, traceback_tail
+from rollouts.verify import judge
+
+JUDGE_S = 120.0
+SHOWN = 400
+
+
+class Inconclusive(Exception):
+    """The place failed, not the task: the probe could not look."""
+
+
+@record
+class Result:
+    """What a probe saw. `tried` holds the inputs and what came of them."""
+
+    finding: Finding
+    summary: str
+    tried: Mapping[str, Any] = field(default_factory=dict)
+
+
+@record
+class Tried:
+    """One submission and the verdict on it."""
+
+    name: str
+    completion: str
+    verdict: Verdict
+
+    def as_json(self) -> dict[str, Any]:
+        """For `Evidence.tried`; long completions are cut, which `num_chars` shows."""
+        return {
+            "name": self.name,
+            "completion": self.completion[:SHOWN],
+            "num_chars": len(self.completion),
+            "passed": self.verdict.passed,
+            "reward": self.verdict.reward,
+            "invalid": str(self.verdict.failure.detail) if self.verdict.failure else None,
+        }
+
+
+class Bench:
+    """The task under inspection and the means to try submissions on it."""
+
+    def __init__(self, task: TaskSpec, domain: Domain, sandboxes: Backend, seed: int) -> None:
+        self.task = task
+        self.domain = domain
+        self.sandboxes = _Counting(sandboxes)
+        self.seed = seed
+
+    async def submit(self, name: str, completion: str) -> Tried:
+        """Judge a completion as the only turn of an episode, without running the episode."""
+        try:
+            outcome = self.domain.submit(self.task, completion)
+        except Exception as error:
+            return self._tried(name, completion, Verdict.invalid(Cause.ENVIRONMENT, traceback_tail(error)))
+        return self._tried(name, completion, await self._judge(outcome))
+
+    async def play(self, name: str, completion: str) -> Tried:
+        """Judge a completion after a real episode with it as the only turn."""
+        try:
+            outcome = await self._episode(completion)
+        except TimeoutError as error:
+            raise Inconclusive(f"{name}: its episode did not end within {JUDGE_S:g} s") from error
+        except Exception as error:
+            failure = failure_of(error, unknown=Cause.ENVIRONMENT)
+            return self._tried(name, completion, Verdict.invalid(failure.cause, failure.detail))
+        return self._tried(name, completion, await self._judge(outcome))
+
+    async def _episode(self, completion: str) -> Outcome:
+        async with asyncio.timeout(JUDGE_S):
+            episode = await self.domain.open(self.task, self.sandboxes)
+            try:
+                await episode.reply(completion)
+                return episode.outcome()
+            finally:
+                await episode.close()
+
+    async def _judge(self, outcome: Outcome) -> Verdict:
+        # A time-out on a busy machine proves nothing against the task, so it counts as the place's.
+        return await judge(
+            self.domain, self.task, outcome, self.sandboxes, timeout_s=JUDGE_S, timeout_cause=Cause.DEADLINE
+        )
+
+    @staticmethod
+    def _tried(name: str, completion: str, verdict: Verdict) -> Tried:
+        if verdict.failure and verdict.failure.cause not in (Cause.VERIFIER, Cause.ENVIRONMENT, Cause.TAMPERED):
+            raise Inconclusive(f"{name}: {verdict.failure.cause}: {verdict.failure.detail}")
+        return Tried(name=name, completion=completion, verdict=verdict)
+
+
+class Probe(ABC):
+    """Base of all probes. `version` changes whenever the same task could get another finding."""
+
+    id: ClassVar[str]
+    version: ClassVar[str]
+    level: ClassVar[int]
+
+    class Config(PluginConfig):
+        pass
+
+    def __init__(self, config: Any = None) -> None:
+        self.config: Any = config if config is not None else self.Config()
+
+    @abstractmethod
+    async def look(self, bench: Bench) -> Result:
+        """Look for the defect. What it raises becomes UNKNOWN."""
+
+    async def run(self, task: TaskSpec, domain: Domain, sandboxes: Backend, seed: int) -> Evidence:
+        """Evidence on `task` at its content hash. Raises nothing but cancellation."""
+        bench, started = Bench(task, domain, sandboxes, seed), monotonic()
+        result = await self._look(bench)
+        return Evidence(
+            task_id=task.id,
+            task_hash=task.content_hash,
+            domain=task.domain,
+            environment_version=task.environment_version,
+            probe=self.id,
+            probe_version=self.version,
+            finding=result.finding,
+            summary=result.summary,
+            tried=result.tried,
+            seed=seed,
+            wall_s=monotonic() - started,
+            num_sandboxes=bench.sandboxes.num_created,
+        )
+
+    async def _look(self, bench: Bench) -> Result:
+        try:
+            return await self.look(bench)
+        except Inconclusive as error:
+            return Result(finding=Finding.UNKNOWN, summary=f"could not look: {error}")
+        except Exception as error:
+            return Result(finding=Finding.UNKNOWN, summary=f"the probe crashed: {traceback_tail(error)}")
+
+
+def accepted(tried: Sequence[Tried], what: str) -> Result:
+    """FOUND unless every submission passed."""
+    bad = [t for t in tried if not t.verdict.passed]
+    return _told(tried, bad, f"{what} accepted", "rejected")
+
+
+def rejected(tried: Sequence[Tried], what: str) -> Result:
+    """FOUND unless every submission was judged and failed."""
+    bad = [t for t in tried if t.verdict.passed or not t.verdict.valid]
+    return _told(tried, bad, f"{what} rejected", "accepted")
+
+
+def _told(tried: Sequence[Tried], bad: Sequence[Tried], clear: str, otherwise: str) -> Result:
+    return Result(
+        finding=Finding.FOUND if bad else Finding.CLEAR,
+        summary="; ".join(_one(t, otherwise) for t in bad) or clear,
+        tried={"submissions": [t.as_json() for t in tried]},
+    )
+
+
+def _one(tried: Tried, otherwise: str) -> str:
+    if tried.verdict.failure:
+        return f"{tried.name}: the {tried.verdict.failure.cause} broke: {tried.verdict.failure.detail}"
+    return f"{tried.name} {otherwise} (reward {tried.verdict.reward:g})"
+
+
+class _Counting:
+    """A backend that counts what it makes."""
+
+    id: ClassVar[str] = "counting"
+    Config: ClassVar[type[Any]] = PluginConfig
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.num_created = 0
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        self.num_created += 1
+        return await self._backend.create(spec)
+
+    async def probe(self) -> BackendReport:
+        return await self._backend.probe()
