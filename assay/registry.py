@@ -20,6 +20,7 @@ HOMES = {
     "engine": "rollouts.engines",
     "trainer": "training.backends",
     "store": "storage.backends",
+    "probe": "quality.probes",
 }
 
 
