@@ -16,6 +16,7 @@ from assay.progress import Event, listening
 from console.output import clock, counted, one_line, say
 
 LABEL = 10
+LABELS = {"run": "prefect", "solvability": "solvable"}
 PLAIN_EVERY_S = 5.0
 
 
@@ -28,6 +29,7 @@ class Picture:
         self.expected_s = expected_s
         self.newest: dict[str, dict[str, Any]] = {}
         self.held_out: dict[str, list[dict[str, Any]]] = {}
+        self.quarantine_reasons: dict[str, int] = {}
         self.last: dict[str, Any] | None = None
         self.first_reward: float | None = None
         self._loop_begin_s: float | None = None
@@ -38,6 +40,8 @@ class Picture:
         """Take one event in. Counts of an iteration replace those of the one before."""
         with self._lock:
             self.newest[event.stage] = {**self._carried(event), **event.data}
+            if event.stage == "inspect" and event.data.get("state") == "quarantined":
+                self._count_reason(event.data)
             if event.stage == "verify" and event.data.get("last"):
                 self.last = dict(event.data["last"])
             if event.stage == "evaluate" and event.data.get("pass_rate") is not None:
@@ -64,13 +68,18 @@ class Picture:
 
     def _stage_line(self, stage: str) -> str:
         text = LINES[stage](self)
-        label = "solvable" if stage == "solvability" else stage
+        label = LABELS.get(stage, stage)
         return f"{label:<{LABEL}}{text}" if text else ""
 
     def _carried(self, event: Event) -> dict[str, Any]:
         before = self.newest.get(event.stage, {})
         same_iteration = before.get("iteration") == event.data.get("iteration", before.get("iteration"))
         return before if same_iteration or event.stage in ("run", "train") else {}
+
+    def _count_reason(self, data: dict[str, Any]) -> None:
+        """Inspection tells the reasons task by task, as `probe: what it found`."""
+        probe = str(next(iter(data.get("reasons") or ["no reason"]))).partition(":")[0]
+        self.quarantine_reasons[probe] = self.quarantine_reasons.get(probe, 0) + 1
 
     def _expect(self, event: Event) -> None:
         """From the second training step on, the pace so far says when the run ends."""
@@ -132,9 +141,12 @@ def _progress(data: dict[str, Any], unit: str = "") -> str:
 
 def _inspect(picture: Picture) -> str:
     data = picture.newest.get("inspect", {})
-    reasons = counted(data["reasons"]) if data.get("reasons") else ""
-    quarantined = f"{data.get('quarantined')} quarantined" + (f" ({reasons})" if reasons else "")
-    return _join(_progress(data, " tasks"), _n(data, "trusted"), quarantined if data.get("quarantined") else "")
+    told = data.get("reasons")
+    reasons = told if isinstance(told, dict) else picture.quarantine_reasons
+    quarantined = f"{data.get('quarantined')} quarantined" + (f" ({counted(reasons)})" if reasons else "")
+    draft = f"{data['draft']} unproven" if data.get("draft") else ""
+    trusted = _n(data, "trusted")
+    return _join(_progress(data, " tasks"), trusted, quarantined if data.get("quarantined") else "", draft)
 
 
 def _solvability(picture: Picture) -> str:
@@ -199,7 +211,12 @@ def _join(*parts: str) -> str:
     return "  ".join(filter(None, parts))
 
 
+def _prefect(picture: Picture) -> str:
+    return one_line(picture.run("flow_run_url") or "")
+
+
 LINES: dict[str, Callable[[Picture], str]] = {
+    "run": _prefect,
     "inspect": _inspect,
     "solvability": _solvability,
     "rollout": _rollout,

@@ -1,9 +1,10 @@
 """How the console speaks: data to stdout, talk to stderr, and untrusted text made harmless on its way to a terminal."""
 
 import json
+import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -49,7 +50,16 @@ def put(text: str) -> None:
 
 def put_json(value: Any) -> None:
     """Data as JSON; escapes leave no control character for a terminal to act on."""
-    put(json.dumps(value, indent=2, default=str))
+    put(json.dumps(_finite(value), indent=2, default=str, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, cell_width: int = 0) -> str:

@@ -50,6 +50,21 @@ def test_the_last_trajectory_comes_with_the_command_that_shows_it() -> None:
     assert lines[-1] == "last      record_extraction/train/017  0.67  total wrong   assay show t_8f2c"
 
 
+def test_reasons_told_task_by_task_are_counted_by_probe() -> None:
+    told = [("quarantined", ("noop_rejected: scored 1.0",)), ("trusted", ()), ("quarantined", ("noop_rejected: x",))]
+    events = [
+        Event("inspect", {"done": i, "total": 3, "trusted": 1, "quarantined": 2, "state": state, "reasons": reasons})
+        for i, (state, reasons) in enumerate(told, start=1)
+    ]
+    assert picture_of(*events).line("inspect") == "inspect   3 tasks  1 trusted  2 quarantined (noop_rejected 2)"
+
+
+def test_the_link_to_the_run_is_shown_as_soon_as_it_is_known() -> None:
+    picture = picture_of(Event("run", {"flow_run_url": "http://127.0.0.1:4200/runs/flow-run/1"}))
+    picture.apply(Event("run", {"policy_name": "v1"}))
+    assert picture.lines(0.0)[1] == "prefect   http://127.0.0.1:4200/runs/flow-run/1"
+
+
 def test_an_invalid_last_trajectory_has_no_number() -> None:
     last = {"trajectory_id": "t_1", "task_id": "a/b", "reward": None, "note": "\x1b[31mno\nroom"}
     lines = picture_of(Event("verify", {"last": last})).lines(1.0)
@@ -87,7 +102,7 @@ def test_unknown_stages_and_keys_are_ignored(stage: str, key: str, value: object
     known = {"failed", "invalid", "reasons", "last"}
     picture = picture_of(Event(stage, {key: value} if key not in known else {}))
     assert all("\n" not in line and "\x1b" not in line for line in picture.lines(1.0))
-    assert set(LINES) == {"inspect", "solvability", "rollout", "verify", "gate", "train"}
+    assert set(LINES) == {"run", "inspect", "solvability", "rollout", "verify", "gate", "train"}
 
 
 def test_plain_lines_come_when_a_stage_is_complete_and_otherwise_seldom() -> None:
