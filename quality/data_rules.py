@@ -3,7 +3,7 @@
     trajectories, rewards, turns --facts--> flat frames with one true/false column per relation --> rules on them
 
 The frames have the columns of the tables of the same names. Relations between columns and tables become columns that
-are true or false, never null, because an expectation on values skips nulls.
+are true or false, never null: an expectation on values skips nulls, so nulls have a rule of their own.
 """
 
 from collections.abc import Collection, Sequence
@@ -78,6 +78,7 @@ def trajectory_checks(
             "sample_index",
             "temperature",
             "wall_s",
+            missing=_missing("trajectories", "failure_cause"),
             rewarded=_among("trajectory_id", rewards["trajectory_id"]),
             cause_iff_failed=(pl.col("failure_cause").is_not_null() == failed).fill_null(False),
             has_turns=(failed | (pl.col("num_turns") >= 1)).fill_null(False),
@@ -89,20 +90,21 @@ def trajectory_checks(
         Rule(
             sentence="there is a trajectory", expectation="ExpectTableRowCountToBeBetween", arguments={"min_value": 1}
         ),
-        *_key("trajectory", "trajectory_id"),
-        *_one_of("every task has a trusted certificate", "task_hash", trusted),
-        *_one_of("every first turn is of an expected policy", "first_policy", policies),
-        *_one_of("every last turn is of an expected policy", "last_policy", policies),
-        *_one_of("every end is a known one", "end_reason", ENDS),
+        NOTHING_MISSING,
+        _unique("trajectory", "trajectory_id"),
+        _one_of("every task has a trusted certificate", "task_hash", trusted),
+        _one_of("every first turn is of an expected policy", "first_policy", policies),
+        _one_of("every last turn is of an expected policy", "last_policy", policies),
+        _one_of("every end is a known one", "end_reason", ENDS),
         _values("every cause of failure is a known one", "InSet", "failure_cause", value_set=list(CAUSES)),
         _true("a cause of failure is set exactly on failed trajectories", "cause_iff_failed"),
         _true("every trajectory that did not fail has a turn", "has_turns"),
         _true("every trajectory has all its turns", "turns_kept"),
         _true("every trajectory has all its tokens", "tokens_kept"),
         _true("every trajectory has a reward row", "rewarded"),
-        *_at_least("sample indices start at 0", "sample_index", 0),
-        *_at_least("temperatures are not negative", "temperature", 0),
-        *_at_least("times are not negative", "wall_s", 0),
+        _at_least("sample indices start at 0", "sample_index", 0),
+        _at_least("temperatures are not negative", "temperature", 0),
+        _at_least("times are not negative", "wall_s", 0),
     ]
     return Checked(name="trajectories", facts=facts, row_id="trajectory_id", rules=rules)
 
@@ -117,6 +119,7 @@ def reward_checks(rewards: pl.DataFrame, trajectories: pl.DataFrame, *, max_inva
         "cause",
         "valid",
         "verify_s",
+        missing=_missing("rewards", "reward", "cause"),
         known=_among("trajectory_id", trajectories["trajectory_id"]),
         reward_iff_valid=(pl.col("reward").is_not_null() == valid).fill_null(False),
         reward_finite=pl.col("reward").is_finite().fill_null(True),
@@ -126,7 +129,8 @@ def reward_checks(rewards: pl.DataFrame, trajectories: pl.DataFrame, *, max_inva
         invalid=(~valid).cast(pl.Float64),
     )
     rules = [
-        *_key("reward", "trajectory_id"),
+        NOTHING_MISSING,
+        _unique("reward", "trajectory_id"),
         _true("every reward's trajectory exists", "known"),
         _values("every reward lies in 0..1", "Between", "reward", min_value=0, max_value=1),
         _true("every reward is a finite number", "reward_finite"),
@@ -135,7 +139,7 @@ def reward_checks(rewards: pl.DataFrame, trajectories: pl.DataFrame, *, max_inva
         _true("a cause is set exactly on invalid trajectories", "cause_iff_invalid"),
         _true("only valid trajectories pass", "passed_is_valid"),
         _true("no failed trajectory has a reward", "failed_is_invalid"),
-        *_at_least("verification times are not negative", "verify_s", 0),
+        _at_least("verification times are not negative", "verify_s", 0),
         Rule(
             sentence=f"at most {max_invalid_rate:.0%} of the trajectories are invalid",
             expectation="ExpectColumnMeanToBeBetween",
@@ -152,6 +156,7 @@ def turn_checks(turns: pl.DataFrame, trajectories: pl.DataFrame, *, policies: Co
     facts = turns.select(
         "policy_version",
         "turn_index",
+        missing=_missing("turns"),
         turn=pl.format("{}#{}", "trajectory_id", "turn_index"),
         known=_among("trajectory_id", trajectories["trajectory_id"]),
         prompt_len=pl.col("prompt_ids").list.len().fill_null(0),
@@ -161,12 +166,13 @@ def turn_checks(turns: pl.DataFrame, trajectories: pl.DataFrame, *, policies: Co
         highest=logprobs.max(),
     )
     rules = [
-        *_key("turn", "turn"),
+        NOTHING_MISSING,
+        _unique("turn", "turn"),
         _true("every turn's trajectory exists", "known"),
-        *_one_of("every turn is of an expected policy", "policy_version", policies),
-        *_at_least("turns count from 0", "turn_index", 0),
-        *_at_least("every prompt has a token", "prompt_len", 1),
-        *_at_least("every completion has a token", "completion_len", 1),
+        _one_of("every turn is of an expected policy", "policy_version", policies),
+        _at_least("turns count from 0", "turn_index", 0),
+        _at_least("every prompt has a token", "prompt_len", 1),
+        _at_least("every completion has a token", "completion_len", 1),
         _true("every sampled token has a log-probability", "paired"),
         _true("every log-probability is a finite number", "finite"),
         _values("no log-probability is above 0", "Between", "highest", max_value=LOGPROB_SLACK),
@@ -188,21 +194,23 @@ def _true(sentence: str, column: str) -> Rule:
     return _values(sentence, "InSet", column, value_set=[True])
 
 
-def _not_null(column: str) -> Rule:
-    return Rule(
-        sentence=f"{column} is never null",
-        expectation="ExpectColumnValuesToNotBeNull",
-        arguments={"column": column},
-    )
+def _one_of(sentence: str, column: str, allowed: Collection[str]) -> Rule:
+    return _values(sentence, "InSet", column, value_set=sorted(allowed))
 
 
-def _one_of(sentence: str, column: str, allowed: Collection[str]) -> list[Rule]:
-    return [_not_null(column), _values(sentence, "InSet", column, value_set=sorted(allowed))]
+def _at_least(sentence: str, column: str, least: float) -> Rule:
+    return _values(sentence, "Between", column, min_value=least)
 
 
-def _at_least(sentence: str, column: str, least: float) -> list[Rule]:
-    return [_not_null(column), _values(sentence, "Between", column, min_value=least)]
+def _unique(what: str, column: str) -> Rule:
+    return _values(f"no {what} is there twice", "Unique", column)
 
 
-def _key(what: str, column: str) -> list[Rule]:
-    return [_not_null(column), _values(f"no {what} is there twice", "Unique", column)]
+def _missing(table: str, *may_be_null: str) -> pl.Expr:
+    """The names of the needed columns that are null in a row, or empty text."""
+    needed = [column for column in NEEDED[table].split() if column not in may_be_null]
+    names = [pl.when(pl.col(column).is_null()).then(pl.lit(column)) for column in needed]
+    return pl.concat_str(names, separator=" ", ignore_nulls=True)
+
+
+NOTHING_MISSING = _values("no needed value is null", "InSet", "missing", value_set=[""])
