@@ -5,7 +5,7 @@ central 90 % interval between its 5 % and 95 % quantiles. Examples: 0 of 4 has m
 2 of 4 has 0.50 (0.17 to 0.83), nothing seen has 0.50 (0.01 to 0.99) and band `unknown`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scipy.special import betaincinv  # type: ignore[import-untyped]
 
@@ -48,46 +48,53 @@ def band(num_passed: int, num_valid: int, config: SolvabilityConfig) -> Band:
     return Band.SATURATED if mean > config.max_rate else Band.TRAINABLE
 
 
+def count_outcomes(verified: Iterable[VerifiedTrajectory], policies: Collection[str]) -> dict[str, tuple[int, int]]:
+    """(passed, valid) by task content hash, of the valid rollouts sampled wholly under one of `policies`.
+
+    Invalid rollouts say nothing of the policy; greedy ones and demonstrations are no draws from it. A rollout given
+    twice counts once.
+    """
+    draws = {v.trajectory.id: v for v in verified if _is_draw(v, policies)}
+    counts: dict[str, tuple[int, int]] = {}
+    for v in draws.values():
+        passed, valid = counts.get(v.trajectory.task_hash, (0, 0))
+        counts[v.trajectory.task_hash] = (passed + v.verdict.passed, valid + 1)
+    return counts
+
+
+def _is_draw(verified: VerifiedTrajectory, policies: Collection[str]) -> bool:
+    trajectory = verified.trajectory
+    sampled = trajectory.purpose != "demonstration" and not trajectory.sampling.greedy
+    one_policy = trajectory.first_policy == trajectory.last_policy and trajectory.first_policy in policies
+    return verified.verdict.valid and sampled and one_policy
+
+
 def estimate(
     tasks: Sequence[TaskSpec],
     policy_version: str,
-    verified: Iterable[VerifiedTrajectory],
+    outcomes: Mapping[str, tuple[int, int]],
     config: SolvabilityConfig,
 ) -> list[SolvabilityEstimate]:
-    """One estimate per task, in order, from its valid rollouts sampled wholly under `policy_version`.
+    """One estimate per task, in order, for `policy_version`.
 
-    Invalid rollouts say nothing of the policy. Greedy ones and demonstrations are no draws from it. A rollout given
-    twice counts once.
+    `outcomes` holds (passed, valid) by content hash, as `count_outcomes` makes it; a task without is unknown.
     """
-    draws = {v.trajectory.id: v for v in verified if _is_draw(v, policy_version)}
-    by_task: dict[tuple[str, str], list[bool]] = {}
-    for v in draws.values():
-        by_task.setdefault((v.trajectory.task_hash, v.trajectory.environment_version), []).append(v.verdict.passed)
-    return [
-        _estimate(task, policy_version, by_task.get((task.content_hash, task.environment_version), []), config)
-        for task in tasks
-    ]
-
-
-def _is_draw(verified: VerifiedTrajectory, policy_version: str) -> bool:
-    trajectory = verified.trajectory
-    sampled = trajectory.purpose != "demonstration" and not trajectory.sampling.greedy
-    return verified.verdict.valid and sampled and trajectory.first_policy == trajectory.last_policy == policy_version
+    return [_estimate(task, policy_version, *outcomes.get(task.content_hash, (0, 0)), config) for task in tasks]
 
 
 def _estimate(
-    task: TaskSpec, policy_version: str, passed: Sequence[bool], config: SolvabilityConfig
+    task: TaskSpec, policy_version: str, num_passed: int, num_valid: int, config: SolvabilityConfig
 ) -> SolvabilityEstimate:
-    seen = posterior(sum(passed), len(passed))
+    seen = posterior(num_passed, num_valid)
     return SolvabilityEstimate(
         task_id=task.id,
         task_hash=task.content_hash,
         domain=task.domain,
         policy_version=policy_version,
-        num_valid=len(passed),
-        num_passed=sum(passed),
+        num_valid=num_valid,
+        num_passed=num_passed,
         pass_rate=seen.mean,
         low_rate=seen.low,
         high_rate=seen.high,
-        band=band(sum(passed), len(passed), config),
+        band=band(num_passed, num_valid, config),
     )

@@ -1,8 +1,8 @@
 """Held-out means held out: no task of it shares content, template or answer with a training task of its domain."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from assay.errors import DataGateError
+from assay.errors import EnvironmentAuthorError
 from assay.records import TaskSpec
 
 SHOWN = 5
@@ -29,12 +29,13 @@ def leaks(train: Iterable[TaskSpec], heldout: Iterable[TaskSpec]) -> list[str]:
     return found
 
 
-def require_disjoint(train: Sequence[TaskSpec], heldout: Sequence[TaskSpec]) -> None:
-    """Raise DataGateError, naming the pairs, unless the splits are disjoint."""
-    found = leaks(train, heldout)
+def check_splits(tasks: Iterable[TaskSpec]) -> None:
+    """Raise EnvironmentAuthorError, naming pairs, unless the held-out and training tasks among `tasks` are disjoint."""
+    tasks = list(tasks)
+    found = leaks([t for t in tasks if t.split == "train"], [t for t in tasks if t.split == "heldout"])
     if found:
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        raise DataGateError(
+        raise EnvironmentAuthorError(
             f"Held-out tasks leak into training ({len(found)} overlaps): {'; '.join(found[:SHOWN])}{more}. "
             "An evaluation on them would measure memory; change the domain's make_task so that splits share nothing."
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from assay.config import SolvabilityConfig
 from assay.records import Band, Cause, VerifiedTrajectory
-from quality.solvability import band, estimate, posterior
+from quality.solvability import band, count_outcomes, estimate, posterior
 from tests.builders import GREEDY, POLICY, a_request, a_task, a_trajectory, a_verdict, a_verified, an_invalid
 
 CONFIG = SolvabilityConfig.model_validate({"min_rate": 0.12, "max_rate": 0.88})
@@ -49,9 +49,10 @@ def test_passes_and_failures_mirror_each_other(passed: int, failed: int) -> None
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 7))
 def test_invalid_rollouts_change_nothing(passed: int, failed: int, invalid: int) -> None:
-    with_them = estimate([a_task()], POLICY, rollouts(passed, failed, invalid), CONFIG)
-    assert with_them == estimate([a_task()], POLICY, rollouts(passed, failed), CONFIG)
-    assert (with_them[0].num_passed, with_them[0].num_valid) == (passed, passed + failed)
+    with_them = count_outcomes(rollouts(passed, failed, invalid), {POLICY})
+    assert with_them == count_outcomes(rollouts(passed, failed), {POLICY})
+    (got,) = estimate([a_task()], POLICY, with_them, CONFIG)
+    assert (got.num_passed, got.num_valid) == (passed, passed + failed)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,9 @@ def test_only_samples_of_this_task_under_this_policy_count_and_each_once() -> No
     greedy = a_verified(replace(a_trajectory(a_request(index=2)), sampling=GREEDY))
     shown = a_verified(a_trajectory(a_request(index=3, purpose="demonstration")))
     pool = [good, good, other_task, other_policy, greedy, shown]
-    got = estimate([a_task(), a_task("c")], POLICY, pool, CONFIG)
+    counts = count_outcomes(pool, {POLICY})
+    assert counts == {a_task().content_hash: (1, 1), a_task("b").content_hash: (1, 1)}
+    got = estimate([a_task(), a_task("c")], POLICY, counts, CONFIG)
     assert [(e.num_valid, e.band) for e in got] == [(1, Band.TRAINABLE), (0, Band.UNKNOWN)]
 
 

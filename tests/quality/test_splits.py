@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from assay.errors import DataGateError
-from quality.splits import leaks, require_disjoint
+from assay.errors import EnvironmentAuthorError
+from quality.splits import check_splits, leaks
 from tests.builders import a_task
 
 TRAIN = [a_task("a"), a_task("b")]
 
 
 def test_disjoint_splits_pass() -> None:
-    require_disjoint(TRAIN, [a_task("c", split="heldout")])
-    require_disjoint(TRAIN, [])
+    check_splits([*TRAIN, a_task("c", split="heldout")])
+    check_splits([*TRAIN, TRAIN[0]])
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_disjoint_splits_pass() -> None:
 def test_a_shared_field_is_named_with_both_tasks(heldout, field: str) -> None:  # type: ignore[no-untyped-def]
     told = f"toy/heldout/c shares its {field} with toy/train/a"
     assert leaks(TRAIN, [heldout]) == [told]
-    with pytest.raises(DataGateError, match=rf"1 overlaps\): {told}"):
-        require_disjoint(TRAIN, [heldout])
+    with pytest.raises(EnvironmentAuthorError, match=rf"1 overlaps\): {told}"):
+        check_splits([heldout, *TRAIN])
 
 
 def test_the_same_task_in_both_splits_is_told_by_every_field() -> None:
