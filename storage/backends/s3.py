@@ -46,6 +46,7 @@ class S3Store:
         self._config = config
         self._patient = patient
         self._prefix = f"{config.prefix.strip('/')}/" if config.prefix.strip("/") else ""
+        self._files: Any = None
         self.root = f"s3://{config.bucket}/{self._prefix}".rstrip("/")
 
     def put(self, key: str, data: bytes) -> None:
@@ -107,18 +108,11 @@ class S3Store:
         probe(S3Store(self._config, patient=False))
 
     def filesystem(self) -> Any:
-        import s3fs
+        if self._files is None:
+            from storage.backends._remote_files import RemoteFiles
 
-        secret = self._config.secret_key.get_secret_value()
-        return s3fs.S3FileSystem(
-            key=self._config.access_key or None,
-            secret=secret or None,
-            endpoint_url=self._config.endpoint or None,
-            client_kwargs={"region_name": self._config.region},
-            config_kwargs={"s3": {"addressing_style": self._addressing}},
-            use_listings_cache=False,
-            skip_instance_cache=True,
-        )
+            self._files = RemoteFiles(self.root, self._fetch)
+        return self._files
 
     def secret(self) -> Mapping[str, str]:
         address = urlsplit(self._config.endpoint or f"https://s3.{self._config.region}.amazonaws.com")
@@ -149,6 +143,13 @@ class S3Store:
         if self._config.endpoint or self._config.region == "us-east-1":
             return {}
         return {"CreateBucketConfiguration": {"LocationConstraint": self._config.region}}
+
+    def _fetch(self, key: str, start: int, length: int) -> tuple[bytes, int]:
+        """(bytes from `start`, size of the whole object)."""
+        with self._explained("read", key):
+            answer = self._client.get_object(**self._at(key), Range=f"bytes={start}-{start + length - 1}")
+            total = answer.get("ContentRange", "").rpartition("/")[2] or answer["ContentLength"]
+            return answer["Body"].read(), int(total)
 
     def _put_marked(self, key: str, data: bytes, mark: str) -> tuple[str | None, bool]:
         """(None or the code of a refusal by a race, whether boto3 sent the request more than once)."""
