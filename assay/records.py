@@ -346,7 +346,8 @@ class TrainingSample:
     """What the trainer sees of one trajectory, in one sequence of L tokens.
 
     `token_ids` [L] starts with the `prompt_len` tokens the group shares; `loss_mask` [L] is 1 on sampled tokens;
-    `logprobs` [L] are those of sampling (nats), 0 elsewhere; `advantage` applies to every sampled token.
+    `logprobs` [L] are those of sampling (nats) at `temperature`, 0 elsewhere; `advantage` applies to every sampled
+    token.
     """
 
     trajectory_id: str
@@ -356,6 +357,7 @@ class TrainingSample:
     loss_mask: tuple[int, ...]
     logprobs: tuple[float, ...]
     advantage: float
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         same_length(

@@ -37,6 +37,17 @@ class ChatTokenizer:
         """The prompt's token ids, ending where the assistant begins."""
         return self._encode(self._render(messages, generation=True))
 
+    def encode_completion(self, text: str) -> tuple[int, ...]:
+        """The ids of an assistant message as a policy would sample it, the end token included."""
+        ids = self._encode(self._defuse(text) + self._reply_frame[0])
+        end = next((i for i, token in enumerate(ids) if token in self.stop_token_ids), None)
+        if end is None:
+            raise ConfigurationError(
+                f"The chat template of {self.path!r} does not close assistant messages with a special token, so "
+                "demonstrations can't be encoded. Use another model or correct its chat template."
+            )
+        return ids[: end + 1]
+
     def encode_reply(
         self, completion_ids: Sequence[int], finish_reason: FinishReason, observation: str
     ) -> tuple[int, ...]:
@@ -46,6 +57,12 @@ class ChatTokenizer:
         ids = self._encode(text)
         ended = finish_reason == "stop" and completion_ids and completion_ids[-1] in self.stop_token_ids
         return ids[1:] if ended and ids[0] in self.stop_token_ids else ids
+
+    def encode_completion(self, text: str) -> tuple[int, ...]:
+        """The ids of a whole assistant message, its end token included: what a policy would have sampled."""
+        closing = self._encode(self._reply_frame[0])[:1]
+        end = [t for t in closing if t in self.stop_token_ids] or [self.tokenizer.eos_token_id]
+        return (*self._encode(self._defuse(text)), int(end[0]))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text without special tokens."""

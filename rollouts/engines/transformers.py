@@ -38,8 +38,8 @@ class TransformersEngine:
         prefix_cache_mib: int = Field(1024, ge=0, description="Memory for contexts already computed")
         batch_wait_s: float = Field(0.005, ge=0, le=1, description="How long an idle engine waits for company")
 
-    def __init__(self, config: "TransformersEngine.Config | None" = None) -> None:
-        self.config = config or self.Config()
+    def __init__(self, config: Config) -> None:
+        self.config = config
         self._policy_version = ""
         self._chat: ChatTokenizer | None = None
         self._model: Any = None
