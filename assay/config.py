@@ -48,8 +48,9 @@ class SolvabilityConfig(_Strict):
 
     samples_per_task: int = Field(4, ge=1, le=256, description="Rollouts per task for a first estimate")
     num_tasks: int = Field(24, ge=1, le=100_000, description="Tasks per domain that are estimated afresh")
-    min_rate: float = Field(0.02, ge=0, le=1)
-    max_rate: float = Field(0.98, ge=0, le=1)
+    min_rate: float = Field(0.12, ge=0, le=1, description="Below it a task is too hard: 0 of 4 has mean 0.10")
+    max_rate: float = Field(0.88, ge=0, le=1, description="Above it a task is saturated: 4 of 4 has mean 0.90")
+    max_age: int = Field(3, ge=0, le=1000, description="Policy versions after which an outcome no longer counts")
 
     @model_validator(mode="after")
     def _ordered(self) -> "SolvabilityConfig":

@@ -1,7 +1,8 @@
 """What people see in the Prefect UI: tables, markdown, progress."""
 
-import time
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,8 @@ from prefect.artifacts import (
     acreate_table_artifact,
     aupdate_progress_artifact,
 )
+
+from assay.progress import Event, listening
 
 
 async def table(key: str, rows: Sequence[Mapping[str, Any]], description: str) -> None:
@@ -27,21 +30,26 @@ def slug(text: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in text.lower()).strip("-")
 
 
-class Progress:
-    """A progress artifact that is updated at most every two seconds, so that it costs the work nothing."""
+@asynccontextmanager
+async def progress(stage: str, key: str, description: str) -> AsyncIterator[None]:
+    """A progress artifact fed every two seconds by the `done` and `total` of a stage's events."""
+    artifact_id = await acreate_progress_artifact(progress=0.0, key=slug(key), description=description)
+    seen = {"percent": 0.0}
 
-    def __init__(self, artifact_id: UUID) -> None:
-        self._id = artifact_id
-        self._last_s = time.monotonic()
+    def note(event: Event) -> None:
+        if event.stage == stage and event.data.get("total"):
+            seen["percent"] = 100.0 * event.data["done"] / event.data["total"]
 
-    @classmethod
-    async def start(cls, key: str, description: str) -> "Progress":
-        created = await acreate_progress_artifact(progress=0.0, key=slug(key), description=description)
-        return cls(created if isinstance(created, UUID) else created.id)  # type: ignore[union-attr]
+    with listening(note):
+        updates = asyncio.create_task(_keep_updating(artifact_id, seen))
+        try:
+            yield
+        finally:
+            updates.cancel()
+    await aupdate_progress_artifact(artifact_id, progress=100.0)
 
-    async def update(self, done: int, total: int) -> None:
-        """Show `done` of `total`."""
-        if time.monotonic() - self._last_s < 2.0 and done < total:
-            return
-        self._last_s = time.monotonic()
-        await aupdate_progress_artifact(self._id, progress=100.0 * done / max(total, 1))
+
+async def _keep_updating(artifact_id: UUID, seen: Mapping[str, float]) -> None:
+    while True:
+        await asyncio.sleep(2.0)
+        await aupdate_progress_artifact(artifact_id, progress=seen["percent"])

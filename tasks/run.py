@@ -97,13 +97,22 @@ def _next_run(runs: pl.DataFrame, config: PostTrainConfig) -> tuple[int, int, st
 
 
 def record_event(
-    store: Store, run: RunRef, event: str, stage: str, iteration: int, wall_s: float, data: dict[str, Any]
+    store: Store,
+    run: RunRef,
+    event: str,
+    stage: str,
+    iteration: int,
+    wall_s: float,
+    data: dict[str, Any],
+    *,
+    label: str = "",
 ) -> None:
     """One row of the table `runs`."""
     row = {
         "run_id": run.run_id,
         "event": event,
         "stage": stage,
+        "label": label,
         "iteration": iteration,
         "attempt": run.attempt,
         "name": run.config.name,
@@ -112,14 +121,19 @@ def record_event(
         "wall_s": wall_s,
         "data_json": canonical_json(data),
     }
-    key = "/".join([run.run_id, event, stage, str(iteration), str(run.attempt)])
+    key = "/".join([run.run_id, event, stage, label or "-", str(iteration), str(run.attempt)])
     store.commit("runs", [row], key=key, run_id=run.run_id)
 
 
 @asynccontextmanager
-async def timed(store: Store, run: RunRef, stage: str, iteration: int) -> AsyncIterator[dict[str, Any]]:
-    """Record how long a stage took and the figures put into the yielded dict; nothing is recorded if it fails."""
+async def timed(
+    store: Store, run: RunRef, stage: str, iteration: int, *, label: str = ""
+) -> AsyncIterator[dict[str, Any]]:
+    """Record how long a stage took and the figures put into the yielded dict; nothing is recorded if it fails.
+
+    `label` tells apart several passes of one stage in one iteration.
+    """
     data: dict[str, Any] = {}
     begin = time.monotonic()
     yield data
-    record_event(store, run, "stage", stage, iteration, time.monotonic() - begin, data)
+    record_event(store, run, "stage", stage, iteration, time.monotonic() - begin, data, label=label)

@@ -37,6 +37,10 @@ class Workshop:
         self.users = 0
 
     @cached_property
+    def _catalog(self) -> Catalog:
+        return Catalog(self.store)
+
+    @cached_property
     def domains(self) -> dict[str, Domain]:
         """By domain id."""
         return {name: build_plugin("domain", name, dict(c.options)) for name, c in self.config.domains.items()}
@@ -56,8 +60,9 @@ class Workshop:
         return trainer
 
     def catalog(self) -> Catalog:
-        """A catalogue of what is committed now."""
-        return Catalog(self.store)
+        """The catalogue, showing what is committed now."""
+        self._catalog.refresh()
+        return self._catalog
 
     async def serving(self, policy: PolicyVersion) -> Engine:
         """The engine with this policy loaded, its weights taken from the trainer's memory when they are there."""
@@ -78,9 +83,9 @@ class Workshop:
             self._trained = policy.id
         return self.trainer
 
-    def trained_to(self, policy: PolicyVersion) -> None:
-        """The weights in the trainer's memory are now this version's."""
-        self._trained = policy.id
+    def trained_to(self, policy: PolicyVersion | None) -> None:
+        """The weights in the trainer's memory are now this version's; None while they change."""
+        self._trained = policy.id if policy else None
 
     async def close(self) -> None:
         """Close what was opened."""
@@ -88,6 +93,8 @@ class Workshop:
             await self.engine.close()
         if "trainer" in self.__dict__:
             self.trainer.close()
+        if "_catalog" in self.__dict__:
+            self._catalog.close()
 
 
 def require_weights(policy: PolicyVersion) -> None:

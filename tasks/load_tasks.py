@@ -1,0 +1,48 @@
+"""The tasks of a run: generated from its config, checked for leakage between splits, committed once."""
+
+from prefect import task
+
+from assay.config import PostTrainConfig
+from assay.errors import EnvironmentAuthorError
+from assay.ids import combined_digest
+from assay.records import DatasetRef, Split, TaskSpec
+from environments.base import Domain
+from quality.splits import check_splits
+from storage.rows import task_rows, tasks_from
+from tasks.run import RunRef
+from tasks.workshop import Workshop, workshop
+
+
+@task(name="load_tasks", task_run_name="load_tasks {run.name}")
+def load_tasks(run: RunRef) -> DatasetRef:
+    """Commit the run's tasks and say where they are. Raises EnvironmentAuthorError when the splits overlap."""
+    shop = workshop(run.config)
+    specs = make_tasks(run.config, shop.domains)
+    check_splits(specs)
+    key = f"set/{combined_digest(spec.id + spec.content_hash for spec in specs)}"
+    return shop.store.commit("tasks", task_rows(specs, run.run_id), key=key, run_id=run.run_id)
+
+
+def make_tasks(config: PostTrainConfig, domains: dict[str, Domain]) -> list[TaskSpec]:
+    """Every task of the config, domain by domain: training, held-out, and the planted defects if asked for."""
+    specs: list[TaskSpec] = []
+    for name, domain in domains.items():
+        wanted = config.domains[name]
+        sizes: list[tuple[Split, int]] = [("train", wanted.num_train), ("heldout", wanted.num_heldout)]
+        specs += [domain.make_task(split, i, config.seed) for split, size in sizes for i in range(size)]
+        if wanted.include_defects:
+            specs += domain.defective_tasks(config.seed)
+    _check_unique(specs)
+    return specs
+
+
+def tasks_at(shop: Workshop, ref: DatasetRef) -> list[TaskSpec]:
+    """The tasks behind a reference, in the order they were generated."""
+    return tasks_from(shop.store.read(ref))
+
+
+def _check_unique(specs: list[TaskSpec]) -> None:
+    seen: set[str] = set()
+    twice = {spec.id for spec in specs if spec.id in seen or seen.add(spec.id)}  # type: ignore[func-returns-value]
+    if twice:
+        raise EnvironmentAuthorError(f"Task ids occur twice: {sorted(twice)[:5]}. Ids must be unique in a task set.")

@@ -1,0 +1,112 @@
+"""Training as Prefect tasks: gate the data, make the batch, update, publish, record the lineage."""
+
+import asyncio
+from typing import Any
+
+from prefect import task
+
+from assay.ids import short_id
+from assay.progress import emit
+from assay.records import PolicyVersion, TrainingBatch
+from quality.expectations import gate
+from tasks.inspect_tasks import trusted
+from tasks.lookup import rewards_of, trajectories_of, turns_of, verified
+from tasks.policies import prune_weights, run_dir, weights_dir
+from tasks.roll_out import RolloutPlan
+from tasks.run import RunRef, now, timed
+from tasks.stages import Stage
+from tasks.transient import RETRY
+from tasks.workshop import Workshop, workshop
+from training.samples import make_batch
+
+
+@task(name="gate", task_run_name="gate i{plan.iteration}", **RETRY)
+async def check_data(run: RunRef, plan: RolloutPlan) -> list[str]:
+    """The rules the plan's rollouts keep, as sentences. Raises DataGateError, naming rows, when one is broken."""
+    shop = workshop(run.config)
+    ids = [request.id for request in plan.requests(shop, run)]
+    if not ids:
+        return []
+    specs = plan.specs(shop)
+    async with timed(shop.store, run, "gate", plan.iteration) as figures:
+        kept = await asyncio.to_thread(
+            gate,
+            trajectories_of(shop, ids),
+            rewards_of(shop, ids),
+            turns_of(shop, ids),
+            policies=[plan.policy.id],
+            trusted=[spec.content_hash for spec in trusted(shop, specs)],
+            max_invalid_rate=run.config.rollout.max_invalid_rate,
+        )
+        figures["num_rules"] = len(kept)
+    return kept
+
+
+@task(name="update_policy", task_run_name="update {stage.policy.name} i{stage.iteration}", **RETRY)
+async def update_policy(stage: Stage, plan: RolloutPlan) -> str:
+    """Id of the version that training on the plan's verdicts gives; the parent's when nothing carries signal."""
+    shop, parent = workshop(stage.config), stage.policy
+    name = "warm_start" if stage.iteration == 0 else "train"
+    async with timed(shop.store, stage.run, name, stage.iteration) as figures:
+        batch = await asyncio.to_thread(_batch, shop, stage, plan)
+        policy = await _trained(shop, stage, batch) if batch.samples else parent
+        figures |= {"policy_id": policy.id, "batch_id": batch.id, **policy.metrics, **_dropped(batch)}
+    return policy.id
+
+
+def _batch(shop: Workshop, stage: Stage, plan: RolloutPlan) -> TrainingBatch:
+    judged = verified(shop, [request.id for request in plan.requests(shop, stage.run)])
+    kind = "sft" if stage.iteration == 0 else "grpo"
+    batch, fates = make_batch(judged, kind=kind, policy_version=stage.policy.id)
+    rows = [{**fate, "run_id": stage.run.run_id, "iteration": stage.iteration} for fate in fates]
+    key = f"{stage.run.run_id}/{stage.iteration}/{batch.id}"
+    shop.store.commit("batches", rows, key=key, run_id=stage.run.run_id)
+    return batch
+
+
+async def _trained(shop: Workshop, stage: Stage, batch: TrainingBatch) -> PolicyVersion:
+    policy_id = short_id("p", [stage.policy.id, batch.kind, batch.id, shop.trainer.settings_digest()])
+    known = shop.ledger.find(policy_id)
+    if known is not None and weights_dir(policy_id).is_dir():
+        return known
+    trainer = await shop.training(stage.policy, run_dir(stage.run))
+    shop.trained_to(None)
+    emit("train", iteration=stage.iteration, kind=batch.kind, policy_name=_next_name(stage), state="updating")
+    result = await asyncio.to_thread(trainer.train, batch)
+    await asyncio.to_thread(trainer.publish, weights_dir(policy_id))
+    policy = PolicyVersion(
+        id=policy_id,
+        name=_next_name(stage),
+        kind=batch.kind,
+        parent=stage.policy.id,
+        uri=str(weights_dir(policy_id)),
+        batch_ids=(batch.id,),
+        run_id=stage.run.run_id,
+        num_updates=stage.policy.num_updates + result.num_updates,
+        metrics=dict(result.metrics),
+        created_at=now(),
+    )
+    shop.ledger.record(policy)
+    shop.trained_to(policy)
+    prune_weights(shop, stage.run)
+    _tell(stage, batch, policy)
+    return policy
+
+
+def _next_name(stage: Stage) -> str:
+    return f"v{int(stage.policy.name.removeprefix('v')) + 1}"
+
+
+def _dropped(batch: TrainingBatch) -> dict[str, Any]:
+    return {f"num_{reason}": num for reason, num in batch.dropped.items()} | {"num_samples": len(batch.samples)}
+
+
+def _tell(stage: Stage, batch: TrainingBatch, policy: PolicyVersion) -> None:
+    emit(
+        "train",
+        iteration=stage.iteration,
+        iterations=stage.config.iterations,
+        kind=batch.kind,
+        policy_name=policy.name,
+        **policy.metrics,
+    )
