@@ -26,7 +26,7 @@ def find(catalog: Catalog, wanted: str) -> Row:
         if len(chosen) > 1:
             raise ConfigurationError(f"{wanted!r} is ambiguous among {kind}: {', '.join(chosen[:5])}. Type more of it.")
         if chosen:
-            return {"kind": kind} | view(catalog, chosen[0])
+            return view(catalog, chosen[0]) | {"found_among": kind}
     raise ConfigurationError(
         f"Nothing in the store is called {wanted!r}. Ids of trajectories begin with t_, of policies with p_; tasks "
         'are named like record_extraction/train/017. Find some: assay sql "FROM trajectories SELECT trajectory_id".'
@@ -118,7 +118,7 @@ KINDS = (
 
 def lines(view: Row) -> list[str]:
     """A view for a person."""
-    body = {"trajectories": _trajectory_lines, "tasks": _task_lines, "policies": _policy_lines}[view["kind"]](view)
+    body = {"trajectories": _trajectory_lines, "tasks": _task_lines, "policies": _policy_lines}[view["found_among"]](view)
     return [*body, "", *(f'assay sql "{sql}"' for sql in view["sql"])]
 
 

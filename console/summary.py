@@ -120,10 +120,11 @@ def rows(catalog: Catalog, sql: str) -> list[Row]:
     return list(catalog.sql(sql).pl().to_dicts())
 
 
+# `at` is a word of SQL and needs its quotes.
 RUNS_SQL = """
-    SELECT run_id, max(name) AS name, min(at) AS started_at, max(at) AS last_at, max(attempt) AS attempt,
-           arg_max(event, (attempt, at)) AS last_event, arg_max(stage, (attempt, at)) AS last_stage,
-           arg_max(iteration, (attempt, at)) AS last_iteration,
+    SELECT run_id, max(name) AS name, min("at") AS started_at, max("at") AS last_at, max(attempt) AS attempt,
+           arg_max(event, (attempt, "at")) AS last_event, arg_max(stage, (attempt, "at")) AS last_stage,
+           arg_max(iteration, (attempt, "at")) AS last_iteration,
            coalesce(sum(wall_s) FILTER (event = 'stage'), 0.0) AS stages_s,
            any_value(data_json) FILTER (event IN ('started', 'resumed')) AS started_json
     FROM runs GROUP BY run_id ORDER BY last_at DESC"""
@@ -135,15 +136,21 @@ def all_runs(catalog: Catalog) -> list[Row]:
 
 
 def find_run(catalog: Catalog, run_id: str | None = None) -> Row:
-    """The run with this id or unique prefix, or the newest. ConfigurationError when there is none."""
-    found = [row for row in all_runs(catalog) if row["run_id"].startswith(run_id or "")]
+    """The run with this id or unique prefix, or the newest, with `peers`: the runs on the same tasks, itself included.
+
+    Raises ConfigurationError when there is none.
+    """
+    known = all_runs(catalog)
+    found = [row for row in known if row["run_id"].startswith(run_id or "")]
     exact = [row for row in found if row["run_id"] == run_id]
     if not found:
         named = f"no run {run_id!r}" if run_id else "no run yet"
         raise ConfigurationError(f"The store has {named}. `assay status` lists runs; `assay run` starts one.")
     if run_id and not exact and len(found) > 1:
         raise ConfigurationError(f"Run {run_id!r} is ambiguous: {', '.join(row['run_id'] for row in found[:5])}.")
-    return (exact or found)[0]
+    chosen = (exact or found)[0]
+    seed = chosen["config"].get("seed")
+    return chosen | {"peers": [row["run_id"] for row in known if row["config"].get("seed") == seed]}
 
 
 def summarise(catalog: Catalog, run_id: str | None = None, *, store: str = "", report: str = "") -> Summary:
@@ -222,15 +229,15 @@ def _difference(
     pairs = rows(catalog, PAIRS_SQL.format(**{key: literal(value) for key, value in names.items()}))
     if not pairs:
         return None
-    return tuple(paired_change([pair["before"] for pair in pairs], [pair["after"] for pair in pairs]))
+    change = paired_change([pair["before"] for pair in pairs], [pair["after"] for pair in pairs])
+    return change.difference, change.low, change.high
 
 
-# The newest certificate of each task. A run that found every certificate already there issued none itself; its tasks
-# are then those of its domains.
+# The newest certificate of each task. A task proven by an earlier run is not inspected again, so the certificates of
+# runs on the same tasks (equal seed) count too.
 CERTIFICATES_SQL = """
-    WITH mine AS (FROM certificates WHERE run_id = {run}),
-         scope AS (FROM mine UNION ALL FROM certificates WHERE domain IN ({domains}) AND NOT EXISTS (FROM mine))
-    FROM scope SELECT * QUALIFY row_number() OVER (PARTITION BY task_id, task_hash ORDER BY issued_at DESC) = 1"""
+    FROM certificates SELECT * WHERE run_id IN ({runs}) AND domain IN ({domains})
+    QUALIFY row_number() OVER (PARTITION BY task_id ORDER BY issued_at DESC) = 1"""
 
 STANDING_SQL = """
     WITH standing AS ({certificates})
@@ -289,8 +296,8 @@ POLICY_SQL = """
 
 def certificates_sql(run: Row) -> str:
     """The query for the standing of the run's tasks."""
-    domains = ", ".join(map(literal, (run["config"].get("domains") or {"": None})))
-    return CERTIFICATES_SQL.format(run=literal(run["run_id"]), domains=domains)
+    domains = ", ".join(map(literal, run["config"].get("domains") or [""]))
+    return CERTIFICATES_SQL.format(runs=", ".join(map(literal, run["peers"])), domains=domains)
 
 
 def _counts(catalog: Catalog, run: Row) -> Iterator[Count]:

@@ -284,7 +284,7 @@ def evaluation_row(domain: str, name: str) -> Row:
 
 
 def run_rows(*, finished: bool) -> Iterator[Row]:
-    config = {"name": "smoke", "domains": {domain: {} for domain in DOMAINS}}
+    config = {"name": "smoke", "seed": 0, "domains": {domain: {} for domain in DOMAINS}}
     started = json.dumps({"config": config, "number": 3})
     yield run_row("started", "run", 0, 0, 0.0, started)
     stages = [("inspect", 0, 5.0), ("rollout", 1, 30.0), ("train", 1, 20.0), ("rollout", 2, 25.0)]
