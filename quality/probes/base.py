@@ -9,6 +9,7 @@ a probe that crashes leave UNKNOWN with the cause, never CLEAR, and never blame 
 """
 
 import asyncio
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -152,6 +153,11 @@ class Probe(ABC):
             return Result(finding=Finding.UNKNOWN, summary=f"could not look: {error}")
         except Exception as error:
             return Result(finding=Finding.UNKNOWN, summary=f"the probe crashed: {traceback_tail(error)}")
+
+
+def some(options: Sequence[str], most: int, seed: int) -> list[int]:
+    """Indices of at most `most` of the options, drawn by the seed, in order."""
+    return sorted(random.Random(seed).sample(range(len(options)), min(most, len(options))))
 
 
 def accepted(tried: Sequence[Tried], what: str) -> Result:

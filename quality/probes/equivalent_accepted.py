@@ -1,19 +1,28 @@
 """Is the verifier lenient enough? Other right answers must pass."""
 
-from quality.probes.base import Bench, Probe, Result, accepted
+from pydantic import Field
+
+from assay.registry import PluginConfig
+from quality.probes.base import Bench, Probe, Result, accepted, some
 
 
 class EquivalentAccepted(Probe):
     """FOUND when another right answer is rejected.
 
-    Where the domain names none, the oracle with blank lines around it stands in: a policy is free to write those.
+    Tries at most `most` of those the domain names, drawn by the seed. Where it names none, the oracle with blank
+    lines around it stands in: a policy is free to write those.
     """
 
     id = "equivalent_accepted"
     version = "1"
     level = 2
 
+    class Config(PluginConfig):
+        most: int = Field(default=2, ge=1, le=1000, description="Equivalent submissions tried per task")
+
     async def look(self, bench: Bench) -> Result:
         solutions = bench.domain.solutions(bench.task)
         others = solutions.equivalent or (f"\n{solutions.oracle}\n\n",)
-        return accepted([await bench.submit(f"equivalent {i}", o) for i, o in enumerate(others)], "equivalents")
+        drawn = some(others, self.config.most, bench.seed)
+        tried = [await bench.submit(f"equivalent {i}", others[i]) for i in drawn]
+        return accepted(tried, f"{len(drawn)} of {len(others)} equivalents")
