@@ -22,7 +22,7 @@ def certify(task: TaskSpec, evidence: Iterable[Evidence], required: Mapping[str,
     Evidence of other sources (rollouts, a person) cannot replace a probe, but what it FOUND quarantines. Of several
     results of one probe FOUND counts before CLEAR, and CLEAR before UNKNOWN, which is only the absence of a result.
     """
-    counted = [e for e in evidence if _applies(e, task, required)]
+    counted = [e for e in evidence if applies(e, task, required)]
     found = [f"{e.probe}: {e.summary}" for e in counted if e.finding is Finding.FOUND]
     open_ = [reason for probe in required if (reason := _open(probe, counted))]
     state = TaskState.QUARANTINED if found else TaskState.DRAFT if open_ else TaskState.TRUSTED
@@ -38,7 +38,8 @@ def certify(task: TaskSpec, evidence: Iterable[Evidence], required: Mapping[str,
     )
 
 
-def _applies(evidence: Evidence, task: TaskSpec, required: Mapping[str, str]) -> bool:
+def applies(evidence: Evidence, task: TaskSpec, required: Mapping[str, str]) -> bool:
+    """Whether evidence is of the task as it is now, and of the present version of its probe."""
     same_task = (evidence.task_hash, evidence.environment_version) == (task.content_hash, task.environment_version)
     return same_task and required.get(evidence.probe, evidence.probe_version) == evidence.probe_version
 

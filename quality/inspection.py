@@ -7,7 +7,7 @@ Finding nothing is believed only if every probe of the ladder could look.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.config import InspectionConfig
@@ -18,7 +18,7 @@ from assay.records import Certificate, Evidence, Finding, TaskSpec, TaskState
 from assay.registry import build_plugin, known_plugins
 from environments.base import Domain
 from environments.sandboxes.base import Backend
-from quality.certificates import certify
+from quality.certificates import applies, certify
 from quality.probes.base import Probe
 from rollouts.concurrency import run_all, utc_now
 
@@ -44,6 +44,7 @@ async def inspect(
     sandboxes: Backend,
     config: InspectionConfig,
     *,
+    known: Iterable[Evidence] = (),
     max_concurrency: int = 8,
     probes: Sequence[Probe] | None = None,
     on_done: Callable[[Inspected], None] | None = None,
@@ -51,25 +52,37 @@ async def inspect(
 ) -> list[Inspected]:
     """One result per task, in order. The seed of each task depends on `config.seed` and its content only.
 
-    `probes` replaces the ladder. Raises ConfigurationError for an unknown domain, before any work.
+    `known` is evidence of earlier inspections: what it settles for a task's present content is not looked at again,
+    and the certificate rests on it too. `Inspected.evidence` is the new evidence only. `probes` replaces the ladder.
+    Raises ConfigurationError for an unknown domain, before any work.
     """
     for task in tasks:
         if task.domain not in domain_of:
             raise unknown_choice("domain", task.domain, domain_of)
     steps = list(probes) if probes is not None else ladder(config)
+    required = {probe.id: probe.version for probe in steps}
+    known = list(known)
     slots = asyncio.Semaphore(max_concurrency)
     tell = _Reporter(len(tasks), on_done)
 
     async def one(task: TaskSpec) -> Inspected:
         async with slots:
+            before = [e for e in known if applies(e, task, required)]
             seed = derive_seed(config.seed, "inspect", task.content_hash)
-            evidence = await _climb(task, domain_of[task.domain], sandboxes, steps, seed)
-            required = {probe.id: probe.version for probe in steps}
-            inspected = Inspected(task, evidence, certify(task, evidence, required, now()))
+            evidence = await _climb(task, domain_of[task.domain], sandboxes, _unsettled(steps, before), seed)
+            inspected = Inspected(task, evidence, certify(task, [*before, *evidence], required, now()))
             tell(inspected)
             return inspected
 
     return await run_all(one(task) for task in tasks)
+
+
+def _unsettled(probes: Sequence[Probe], known: Sequence[Evidence]) -> list[Probe]:
+    """The probes still to run: none once a defect is proven, else those that are not clear yet."""
+    if any(e.finding is Finding.FOUND for e in known):
+        return []
+    clear = {e.probe for e in known if e.finding is Finding.CLEAR}
+    return [probe for probe in probes if probe.id not in clear]
 
 
 async def _climb(

@@ -16,6 +16,7 @@ from dataclasses import field
 from time import monotonic
 from typing import Any, ClassVar
 
+from assay.errors import SandboxError, is_transient
 from assay.records import Cause, Evidence, Finding, TaskSpec, Verdict, record
 from assay.registry import PluginConfig
 from environments.base import Domain, Outcome
@@ -25,6 +26,8 @@ from rollouts.verify import judge
 
 JUDGE_S = 120.0
 SHOWN = 400
+# A rollout lost to a failed launch is one row of many; a probe lost to it would keep a sound task out.
+LAUNCHES = 6
 
 
 class Inconclusive(Exception):
@@ -114,7 +117,7 @@ class Probe(ABC):
     """Base of all probes. `version` changes whenever the same task could get another finding."""
 
     id: ClassVar[str]
-    version: ClassVar[str]
+    version: str
     level: ClassVar[int]
 
     class Config(PluginConfig):
@@ -187,7 +190,7 @@ def _one(tried: Tried, otherwise: str) -> str:
 
 
 class _Counting:
-    """A backend that counts what it makes."""
+    """A backend that counts what it makes, and launches again where a launch failed for a moment."""
 
     id: ClassVar[str] = "counting"
     Config: ClassVar[type[Any]] = PluginConfig
@@ -197,7 +200,17 @@ class _Counting:
         self.num_created = 0
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
+        sandbox = await self._launch(spec)
         self.num_created += 1
+        return sandbox
+
+    async def _launch(self, spec: SandboxSpec) -> Sandbox:
+        for _ in range(LAUNCHES - 1):
+            try:
+                return await self._backend.create(spec)
+            except SandboxError as error:
+                if not is_transient(error):
+                    raise
         return await self._backend.create(spec)
 
     async def probe(self) -> BackendReport:

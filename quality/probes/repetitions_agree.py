@@ -1,6 +1,7 @@
 """Is the verifier deterministic? The same submission must get the same verdict every time."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -16,11 +17,15 @@ class RepetitionsAgree(Probe):
     """
 
     id = "repetitions_agree"
-    version = "1"
     level = 3
 
     class Config(PluginConfig):
         repetitions: int = Field(default=3, ge=1, le=100, description="Runs of each that must agree")
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        # Fewer runs are no proof where more are asked for.
+        self.version = f"1.k{self.config.repetitions}"
 
     async def look(self, bench: Bench) -> Result:
         solutions = bench.domain.solutions(bench.task)

@@ -13,6 +13,7 @@ from assay.records import Finding, TaskSpec, TaskState, Verdict
 from environments.base import Outcome, Solutions
 from environments.sandboxes.base import Backend
 from quality.inspection import Inspected, inspect, ladder
+from quality.probes.base import LAUNCHES
 from tests.builders import ToyBackend, ToyDomain, a_task
 
 CONFIG = InspectionConfig.model_validate({"repetitions": 3})
@@ -93,12 +94,41 @@ async def test_a_verifier_that_breaks_on_odd_input_is_a_defect() -> None:
 
 
 async def test_a_sandbox_that_fails_leaves_the_task_unknown_not_guilty_and_not_trusted() -> None:
-    result = await inspected(ToyDomain(), sandboxes=ToyBackend(fails=lambda n: n == 1))
+    result = await inspected(ToyDomain(), sandboxes=ToyBackend(fails=lambda n: 1 <= n <= LAUNCHES))
     assert result.certificate.state is TaskState.DRAFT
     unknown = [e for e in result.evidence if e.finding is Finding.UNKNOWN]
     assert [e.probe for e in unknown] == ["oracle_accepted"]
-    assert "could not look: oracle: sandbox: launch 1 failed" in unknown[0].summary
+    assert f"could not look: oracle: sandbox: launch {LAUNCHES} failed" in unknown[0].summary
     assert result.certificate.reasons == (f"oracle_accepted: {unknown[0].summary}",)
+
+
+async def test_launches_that_fail_for_a_moment_are_tried_again() -> None:
+    result = await inspected(ToyDomain(), sandboxes=ToyBackend(fails=lambda n: n % 3 == 0))
+    assert result.certificate.state is TaskState.TRUSTED
+
+
+async def test_a_second_inspection_looks_only_at_what_the_first_left_open() -> None:
+    first = await inspected(ToyDomain(), sandboxes=ToyBackend(fails=lambda n: 1 <= n <= LAUNCHES))
+    (second,) = await inspect([a_task()], {"toy": ToyDomain()}, ToyBackend(), CONFIG, known=first.evidence)
+    assert [e.probe for e in second.evidence] == ["oracle_accepted"]
+    assert second.certificate.state is TaskState.TRUSTED
+    assert len(second.certificate.evidence_ids) == len(ladder(CONFIG)) + 1
+
+
+async def test_known_evidence_of_other_content_or_of_fewer_repetitions_settles_nothing() -> None:
+    sandboxes, sound = ToyBackend(), await inspected(ToyDomain())
+    more = InspectionConfig.model_validate({"repetitions": 5})
+    (again,) = await inspect([a_task()], {"toy": ToyDomain()}, sandboxes, more, known=sound.evidence)
+    assert [(e.probe, e.num_sandboxes) for e in again.evidence] == [("repetitions_agree", 10)]
+    (changed,) = await inspect([a_task("b")], {"toy": ToyDomain()}, sandboxes, CONFIG, known=sound.evidence)
+    assert len(changed.evidence) == len(ladder(CONFIG))
+
+
+async def test_a_proven_defect_is_not_looked_at_again() -> None:
+    first = await inspected(ToyDomain(lambda task, text: False))
+    (second,) = await inspect([a_task()], {"toy": ToyDomain()}, ToyBackend(), CONFIG, known=first.evidence)
+    assert (second.evidence, second.certificate.state) == ([], TaskState.QUARANTINED)
+    assert second.certificate.reasons == first.certificate.reasons
 
 
 async def test_a_probe_that_crashes_leaves_unknown_with_its_traceback() -> None:
