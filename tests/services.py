@@ -1,4 +1,7 @@
-"""Real servers for tests: SeaweedFS, an S3 server that checks credentials and honours conditional writes."""
+"""Real servers for tests: SeaweedFS, an S3 server that checks credentials and honours conditional writes.
+
+`s3_server` is a fixture: a conftest makes it known by importing it.
+"""
 
 import json
 import shutil
@@ -12,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from pydantic import SecretStr
 
 from assay.errors import StoreError
@@ -93,6 +97,13 @@ def seaweedfs() -> Iterator[S3Server]:
         process.kill()
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One S3 server for the whole session; every test takes a prefix of its own."""
+    with seaweedfs() as server:
+        yield server
 
 
 def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
