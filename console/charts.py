@@ -21,7 +21,8 @@ OUTCOMES = [
     "too few valid",
     "not in a batch",
 ]
-WIDTH, HEIGHT = 560, 220
+WIDTH, HEIGHT = 620, 230
+REWARD_BINS = [i / 10 for i in range(9, -1, -1)]
 
 
 def learning_curve(rows: list[Row]) -> str:
@@ -40,7 +41,7 @@ def learning_curve(rows: list[Row]) -> str:
     shape = alt.Shape(
         "policy_kind:N",
         scale=alt.Scale(domain=["base", "sft", "grpo"], range=["circle", "diamond", "square"]),
-        legend=alt.Legend(title="policy"),
+        legend=alt.Legend(title="policy", symbolFillColor="#8a8f98", symbolStrokeColor="#8a8f98"),
     )
     points = base.mark_point(filled=True, size=80, opacity=1).encode(y="pass_rate:Q", shape=shape)
     return _svg(alt.layer(interval, line, points).properties(width=WIDTH, height=HEIGHT), "curve")
@@ -55,7 +56,9 @@ def reward_distribution(rows: list[Row]) -> str:
         .mark_rect()
         .encode(
             x=alt.X("iteration:O", title="iteration", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("reward_bin:O", sort="descending", title="reward from", axis=alt.Axis(format=".1f")),
+            y=alt.Y(
+                "reward_bin:O", scale=alt.Scale(domain=REWARD_BINS), title="reward from", axis=alt.Axis(format=".1f")
+            ),
             color=alt.Color("share:Q", scale=alt.Scale(scheme="blues", domain=[0, 1]), title="share"),
             facet=alt.Facet("domain:N", columns=2, sort=domains, title=None),
         )

@@ -25,7 +25,8 @@ CURVE_SQL = """
 
 REWARDS_SQL = """
     WITH binned AS (
-        FROM trajectories SELECT domain, iteration, least(floor(reward * 10), 9) / 10 AS reward_bin, count(*) AS num
+        FROM trajectories
+        SELECT domain, iteration, least(floor(reward * 10 + 1e-9), 9) / 10 AS reward_bin, count(*) AS num
         WHERE run_id = {run} AND valid AND purpose = 'train' GROUP BY ALL)
     FROM binned SELECT *, num / sum(num) OVER (PARTITION BY domain, iteration) AS share
     ORDER BY domain, iteration, reward_bin"""

@@ -118,7 +118,9 @@ KINDS = (
 
 def lines(view: Row) -> list[str]:
     """A view for a person."""
-    body = {"trajectories": _trajectory_lines, "tasks": _task_lines, "policies": _policy_lines}[view["found_among"]](view)
+    body = {"trajectories": _trajectory_lines, "tasks": _task_lines, "policies": _policy_lines}[view["found_among"]](
+        view
+    )
     return [*body, "", *(f'assay sql "{sql}"' for sql in view["sql"])]
 
 

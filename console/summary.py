@@ -326,7 +326,8 @@ def _defects(catalog: Catalog, run: Row) -> tuple[tuple[Defect, ...], tuple[str,
             caught.append(Defect(row["task_id"], row["domain"], row["probe"] or "", evidence, planted))
         elif planted:
             missed.append(row["task_id"])
-    return tuple(caught), tuple(missed)
+    # What nobody planted is news and comes first.
+    return tuple(sorted(caught, key=lambda defect: defect.planted)), tuple(missed)
 
 
 def is_planted(task_id: str) -> bool:

@@ -37,10 +37,10 @@ def test_each_stage_s_books_balance(catalog: Catalog) -> None:
 def test_defects_come_with_evidence_and_planted_ones_are_told_apart(catalog: Catalog) -> None:
     summary = summarise(catalog)
     assert [(d.task_id, d.probe, d.planted) for d in summary.defects] == [
+        ("record_extraction/train/005", "noop_rejected", False),
         ("code_repair/defect/000", "oracle_accepted", True),
         ("record_extraction/defect/000", "oracle_accepted", True),
         ("record_extraction/defect/001", "oracle_accepted", True),
-        ("record_extraction/train/005", "noop_rejected", False),
     ]
     assert all(defect.evidence.startswith("scored 0.4") for defect in summary.defects)
     assert summary.planted_missed == ("code_repair/defect/001",)
