@@ -47,4 +47,4 @@ class Settings(BaseSettings):
 @lru_cache(maxsize=1)
 def settings() -> Settings:
     """The settings of this process, read once."""
-    return Settings()  # type: ignore[call-arg]
+    return Settings()

@@ -7,7 +7,7 @@ central 90 % interval between its 5 % and 95 % quantiles. Examples: 0 of 4 has m
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from scipy.special import betaincinv  # type: ignore[import-untyped]
+from scipy.special import betaincinv
 
 from assay.config import SolvabilityConfig
 from assay.records import Band, SolvabilityEstimate, TaskSpec, VerifiedTrajectory, record

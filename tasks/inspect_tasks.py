@@ -24,7 +24,9 @@ CHUNK = 64
 async def inspect_tasks(run: RunRef, tasks: DatasetRef) -> int:
     """Inspect the tasks whose evidence does not settle their standing; returns how many were inspected now."""
     shop = workshop(run.config)
-    todo = undecided(shop, run, tasks_at(shop, tasks))
+    specs = tasks_at(shop, tasks)
+    known = evidence_from(_rows_of(shop, "evidence", specs))
+    todo = undecided(run, specs, known)
     if not todo:
         return 0
     writer: ChunkWriter[Inspected] = ChunkWriter(_committer(shop, run), lambda i: i.certificate.id, CHUNK)
@@ -33,24 +35,23 @@ async def inspect_tasks(run: RunRef, tasks: DatasetRef) -> int:
         progress("inspect", "inspection", f"Inspection of {len(todo)} tasks"),
     ):
         try:
-            done = await inspect(todo, shop.domains, shop.sandboxes, run.config.inspection, on_done=writer.add)
+            done = await inspect(
+                todo, shop.domains, shop.sandboxes, run.config.inspection, known=known, on_done=writer.add
+            )
         finally:
             await writer.finish()
         figures["num_inspected"] = len(done)
     return len(done)
 
 
-def undecided(shop: Workshop, run: RunRef, tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
-    """Tasks that the stored evidence leaves in draft: new, changed, or never fully looked at."""
+def undecided(run: RunRef, tasks: Sequence[TaskSpec], known: Sequence[Evidence]) -> list[TaskSpec]:
+    """Tasks that the known evidence leaves in draft: new, changed, or never fully looked at."""
     required = {probe.id: probe.version for probe in ladder(run.config.inspection)}
     by_hash: dict[str, list[Evidence]] = {}
-    for evidence in evidence_from(_rows_of(shop, "evidence", tasks)):
+    for evidence in known:
         by_hash.setdefault(evidence.task_hash, []).append(evidence)
-    return [
-        spec
-        for spec in tasks
-        if certify(spec, by_hash.get(spec.content_hash, []), required, now()).state is TaskState.DRAFT
-    ]
+    standings = (certify(spec, by_hash.get(spec.content_hash, []), required, now()) for spec in tasks)
+    return [spec for spec, standing in zip(tasks, standings, strict=True) if standing.state is TaskState.DRAFT]
 
 
 def certificates_of(shop: Workshop, tasks: Sequence[TaskSpec]) -> list[Certificate]:

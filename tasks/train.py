@@ -17,7 +17,7 @@ from tasks.run import RunRef, now, timed
 from tasks.stages import Stage
 from tasks.transient import RETRY
 from tasks.workshop import Workshop, workshop
-from training.samples import make_batch
+from training.samples import Kind, make_batch
 
 
 @task(name="gate", task_run_name="gate i{plan.iteration}", **RETRY)
@@ -56,7 +56,7 @@ async def update_policy(stage: Stage, plan: RolloutPlan) -> str:
 
 def _batch(shop: Workshop, stage: Stage, plan: RolloutPlan) -> TrainingBatch:
     judged = verified(shop, [request.id for request in plan.requests(shop, stage.run)])
-    kind = "sft" if stage.iteration == 0 else "grpo"
+    kind: Kind = "sft" if stage.iteration == 0 else "grpo"
     batch, fates = make_batch(judged, kind=kind, policy_version=stage.policy.id)
     rows = [{**fate, "run_id": stage.run.run_id, "iteration": stage.iteration} for fate in fates]
     key = f"{stage.run.run_id}/{stage.iteration}/{batch.id}"
