@@ -35,10 +35,10 @@ def score(
         if not 0.0 <= value <= 1.0:
             raise ValueError(f"Rubric: {name} is {value!r} but must lie in 0..1")
     earned = 1.0 if passed else min(outcome, _UNSOLVED_CEILING)
-    terms = [RewardTerm(name="outcome", value=earned, weight=1.0 - share)]
-    for name, value in process.items():
-        terms.append(_process_term(name, value, share / len(process), passed))
-    return Verdict.of(tuple(terms), passed=passed, judged=judged)
+    # The small terms come first: summed in this order, the default weights give exactly 1.
+    terms = [_process_term(name, value, share / len(process), passed) for name, value in process.items()]
+    outcome_term = RewardTerm(name="outcome", value=earned, weight=1.0 - share)
+    return Verdict.of((*terms, outcome_term), passed=passed, judged=judged)
 
 
 def _process_term(name: str, value: float, weight: float, passed: bool) -> RewardTerm:

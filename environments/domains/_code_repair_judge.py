@@ -18,7 +18,7 @@ from assay.errors import SandboxError
 from assay.records import record
 from environments.sandboxes.base import Sandbox
 
-CASE_CPU_S = 1.0
+CASE_CPU_S = 0.5
 _MAX_RESULT_CHARS = 10_000
 
 # Runs inside the sandbox. CPU time, not wall time, bounds a call: a busy machine must not fail a right answer.
@@ -64,12 +64,16 @@ tell(ready=True)
 try:
     function = define()
 except KeyError:
-    tell(load="no function named " + job["entry"])
+    tell(end="no function named " + job["entry"])
 except BaseException as error:
-    tell(load=say(error))
+    tell(end=say(error))
 else:
     for number, args in enumerate(job["inputs"]):
-        tell(case=number, **call(function, args))
+        result = call(function, args)
+        tell(case=number, **result)
+        if result.get("error", "").startswith("TimeoutError"):
+            tell(end="stopped after a call that " + result["error"][14:])
+            break
 """
 
 
@@ -120,9 +124,7 @@ def _lines(stdout: str, nonce: str) -> list[dict[str, Any]]:
 
 
 def _results(lines: list[dict[str, Any]], num_cases: int, missing: str) -> list[CaseResult]:
-    load = next((str(line["load"]) for line in lines if "load" in line), None)
-    if load is not None:
-        return [CaseResult(error=load)] * num_cases
+    missing = next((str(line["end"]) for line in lines if "end" in line), missing)
     return [_result([line for line in lines if _is_case(line, number)], missing) for number in range(num_cases)]
 
 

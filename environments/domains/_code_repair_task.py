@@ -17,12 +17,13 @@ from assay.records import Split, record
 from environments.domains import _code_repair_lists, _code_repair_numbers, _code_repair_texts
 from environments.domains._code_repair_family import Bug, Family, Options, broken, fill
 from environments.domains._code_repair_inputs import GENERATORS
+from environments.domains._code_repair_judge import same
 from environments.domains._common import side
 
 FAMILIES = (*_code_repair_lists.FAMILIES, *_code_repair_numbers.FAMILIES, *_code_repair_texts.FAMILIES)
 NUM_VISIBLE = 3
 NUM_HIDDEN = 12
-_NUM_TRIED = 60
+_NUM_TRIED = 48
 
 
 @record
@@ -50,13 +51,14 @@ class Instance:
 @record
 class Problem:
     """A written-out instance. `visible[0]` fails on the broken code; `num_already_right` counts hidden cases that
-    the broken code gets right."""
+    the broken code gets right. `answer` is the solution's digest, the same whatever the argument is called."""
 
     entry: str
     does: str
     broken: str
     solution: str
     other: str
+    answer: str
     mutants: tuple[str, ...]
     visible: tuple[Case, ...]
     hidden: tuple[Case, ...]
@@ -99,6 +101,7 @@ def write_problem(instance: Instance, rng: Random) -> Problem:
         broken=wrong,
         solution=right,
         other=fill(family.other, values),
+        answer=answer_digest(fill(family.code, {**values, "v": "argument"})),
         mutants=tuple(mutants),
         visible=visible,
         hidden=hidden,
@@ -116,16 +119,15 @@ def _choose(
         raise EnvironmentAuthorError(f"code_repair {name}: the bug shows on {len(telling)} of {len(cases)} inputs")
     first = min(telling, key=lambda case: len(repr(case.args)))
     rest = [case for case in cases if case is not first]
-    visible = (first, *rest[: NUM_VISIBLE - 1])
-    left = rest[NUM_VISIBLE - 1 :]
-    wanted = [_telling(left, wrong, entry, 1)] + [_telling(left, mutant, entry, 1) for mutant in mutants]
-    needed = [case for found in wanted for case in found]
-    enough = [*needed, *_telling(left, wrong, entry, NUM_HIDDEN // 2), *left]
-    return visible, tuple(_distinct(enough)[:NUM_HIDDEN])
+    visible, left = (first, *rest[: NUM_VISIBLE - 1]), rest[NUM_VISIBLE - 1 :]
+    shows_bug = [case for case in left if case in telling][: NUM_HIDDEN // 2]
+    shows_others = [case for mutant in mutants for case in _first_telling(left, mutant, entry)]
+    hidden = _distinct([*shows_bug[:1], *shows_others, *shows_bug, *left])[:NUM_HIDDEN]
+    return visible, tuple(hidden)
 
 
-def _telling(cases: list[Case], code: str, entry: str, num: int) -> list[Case]:
-    return [case for case in cases if not agrees(code, entry, case)][:num]
+def _first_telling(cases: list[Case], code: str, entry: str) -> list[Case]:
+    return next(([case] for case in cases if not agrees(code, entry, case)), [])
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -153,7 +155,7 @@ def agrees(code: str, entry: str, case: Case) -> bool:
         found = call(code, entry, case.args)
     except Exception:
         return False
-    return type(found) is type(case.expected) and bool(found == case.expected)
+    return same(found, case.expected)
 
 
 def outcome_of(code: str, entry: str, case: Case) -> str:

@@ -83,7 +83,7 @@ class CodeRepair:
         if found:
             return found
         asked = "\n".join(message.content for message in task.prompt)
-        if task.hidden["solution"].strip() in asked or task.hidden["solution"] in str(dict(task.public)):
+        if _holds(asked, task.hidden["solution"]) or _holds(task.public["code"], task.hidden["solution"]):
             found.append("the prompt or the public part contains the solution")
         if task.public["entry"] not in asked or task.public["code"].strip() not in asked:
             found.append(f"the prompt does not show the function {task.public['entry']!r}")
@@ -152,7 +152,7 @@ class CodeRepair:
             split=split,
             level=level,
             template=template,
-            answer_digest=problems.answer_digest(problem.solution),
+            answer_digest=problem.answer,
             prompt=_prompt(problem, hint),
             public={
                 "entry": problem.entry,
@@ -261,6 +261,11 @@ def _hidden(problem: Problem) -> dict[str, Any]:
     }
 
 
+def _holds(shown: str, code: str) -> bool:
+    """Whether the code stands there as whole lines; a broken line may well begin like the right one."""
+    return f"\n{code.strip()}\n" in f"\n{shown}\n"
+
+
 def _passing(problem: Problem) -> dict[str, Any]:
     """Hidden cases that cannot tell the broken function from the right one."""
     blind = [case for case in problem.hidden if problems.agrees(problem.broken, problem.entry, case)]
@@ -278,6 +283,7 @@ def _random_reference(seed: int) -> Problem:
         broken="def pick(items):\n    return items\n",
         solution=code,
         other=code,
+        answer=problems.answer_digest(code),
         mutants=(),
         visible=tuple(cases[:3]),
         hidden=tuple(cases[3:]),

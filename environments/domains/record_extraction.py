@@ -243,7 +243,6 @@ def _wrong_answers(task: TaskSpec, answer: dict[str, Any]) -> tuple[str, ...]:
         {**answer, first: None},
         dict.fromkeys(answer, task.public["document"]),
         dict(kind.example[1]),
-        [answer],
         list(answer.values()),
     )
     return tuple(map(json.dumps, wrong))
