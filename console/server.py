@@ -29,7 +29,7 @@ from assay.errors import AssayError
 from assay.settings import settings
 
 PORT = 4200
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 180.0
 POOL = "assay-local"
 Say = Callable[[str], None]
 

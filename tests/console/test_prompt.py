@@ -82,7 +82,8 @@ def test_exit_leaves(shell: Shell) -> None:
     assert not shell.open
 
 
-def test_the_terminal_session_completes_words_and_commands(shell: Shell, home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_the_terminal_session_completes_words_and_commands(shell: Shell) -> None:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
@@ -90,12 +91,11 @@ def test_the_terminal_session_completes_words_and_commands(shell: Shell, home: P
     for typed, offered in (("FROM evalua", "evaluations"), (".quer", ".queries"), ("SELECT avg(rewa", "reward")):
         found = [c.text for c in completer.get_completions(Document(typed), CompleteEvent())]
         assert offered in found, typed
-    assert (home / "sql_history").exists()
 
 
-@pytest.mark.usefixtures("home")
-def test_alt_enter_makes_a_new_line_and_enter_sends(shell: Shell) -> None:
+def test_alt_enter_makes_a_new_line_enter_sends_and_history_is_kept(shell: Shell, home: Path) -> None:
     assert terminal_session(shell, "FROM runs\x1b\rLIMIT 1\r")[1] == "FROM runs\nLIMIT 1"
+    assert "FROM runs" in (home / "sql_history").read_text()
 
 
 def terminal_session(shell: Shell, typed: str) -> tuple[Any, str]:
