@@ -1,31 +1,35 @@
 """The place a sandboxed program sees, and the bwrap command line that shows it.
 
-supervisor's private mounts                     inside a sandbox
-/tmp (a tmpfs nobody else sees)
-├── bwrap/          a copy of the binary        (not visible)
-├── etc/            passwd, group               /etc
-├── python/         the interpreter's prefix    /opt/python  (read-only)
-└── boxes/ID/       a sized tmpfs per sandbox
-    ├── workspace/                              /workspace
-    ├── tmp/                                    /tmp
-    └── shm/                                    /dev/shm
+    supervisor's private mounts                     inside a sandbox
+    /tmp (a tmpfs nobody else sees)
+    ├── bwrap/          a copy of the binary        (not visible)
+    ├── root/           /usr, a bare /etc, Python   /  (read-only)
+    └── boxes/ID/       a sized tmpfs per sandbox
+        ├── workspace/                              /workspace
+        ├── tmp/                                    /tmp
+        └── shm/                                    /dev/shm
+
+The root is put together once; a command only adds /proc, /dev and its box to it.
 """
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from environments.sandboxes import _kernel
 
-INSIDE_ID = 1000  # uid and gid a program sees itself as
+_INSIDE_ID = 1000  # uid and gid a program sees itself as
 _STAGE = "/tmp"  # exists everywhere; only the supervisor sees what is mounted here
+_ROOT = f"{_STAGE}/root"
+_PYTHON = "/opt/python"
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_SHOWN = ("/etc/ld.so.cache", "/etc/alternatives")
-_PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{INSIDE_ID}:{INSIDE_ID}::/workspace:/bin/sh\n"
-_GROUP = f"root:x:0:\nagent:x:{INSIDE_ID}:\n"
+_PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{_INSIDE_ID}:{_INSIDE_ID}::/workspace:/bin/sh\n"
+_GROUP = f"root:x:0:\nagent:x:{_INSIDE_ID}:\n"
 _ISOLATION = (
     "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns "
-    f"--uid {INSIDE_ID} --gid {INSIDE_ID} --hostname sandbox --die-with-parent --new-session --cap-drop ALL --clearenv"
+    f"--uid {_INSIDE_ID} --gid {_INSIDE_ID} --hostname sandbox --die-with-parent --new-session --cap-drop ALL "
+    f"--clearenv --ro-bind {_ROOT} / --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev"
 ).split()
 
 
@@ -38,47 +42,41 @@ class Jail:
         python = os.open(options["python"], os.O_PATH | os.O_CLOEXEC)
         binary = _contents(options["bwrap_files"])
         _kernel.mount_tmpfs(_STAGE, "size=33554432,mode=0711")
-        for name in ("boxes", "etc", "python"):
-            os.mkdir(f"{_STAGE}/{name}", 0o711)
         self._bwrap = _place(binary, options["bwrap"])
-        self._etc = _etc()
-        self._path, self._mounts, self._env = _show_python(python, options)
+        os.mkdir(f"{_STAGE}/boxes", 0o711)
+        _build_root()
+        self._env = {"HOME": "/workspace", "LANG": "C.UTF-8", **_show_python(python, options)}
         os.close(python)
 
     def make_box(self, box: str, uid: int, gid: int, disk_bytes: int) -> int:
         """Mount a box of `disk_bytes` that belongs to `uid`; returns its open work dir."""
         inodes = max(1024, disk_bytes // 4096)
-        root = f"{_STAGE}/boxes/{box}"
-        os.mkdir(root, 0o711)
-        _kernel.mount_tmpfs(root, f"size={disk_bytes},nr_inodes={inodes},mode=0700,uid={uid},gid={gid}")
+        home = f"{_STAGE}/boxes/{box}"
+        os.mkdir(home, 0o711)
+        _kernel.mount_tmpfs(home, f"size={disk_bytes},nr_inodes={inodes},mode=0700,uid={uid},gid={gid}")
         for name in ("workspace", "tmp", "shm"):
-            os.mkdir(f"{root}/{name}", 0o700)
-            os.chown(f"{root}/{name}", uid, gid)
-        return os.open(f"{root}/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.mkdir(f"{home}/{name}", 0o700)
+            os.chown(f"{home}/{name}", uid, gid)
+        return os.open(f"{home}/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def remove_box(self, box: str) -> None:
         """Drop the box with everything in it."""
-        root = f"{_STAGE}/boxes/{box}"
-        _kernel.unmount(root)
-        os.rmdir(root)
+        home = f"{_STAGE}/boxes/{box}"
+        _kernel.unmount(home)
+        os.rmdir(home)
 
     def command(
         self, box: str, argv: Sequence[str], env: Mapping[str, str], *, seccomp: int, status: int, block: int
     ) -> list[str]:
         """bwrap's argv: run `argv` in the box once a byte arrives on `block`, reporting on `status`."""
-        root = f"{_STAGE}/boxes/{box}"
-        variables = {"PATH": self._path, "HOME": "/workspace", "LANG": "C.UTF-8", **self._env, **env}
+        home = f"{_STAGE}/boxes/{box}"
         return [
             self._bwrap,
             *_ISOLATION,
-            *(word for name, value in variables.items() for word in ("--setenv", name, value)),
-            *self._mounts,
-            *self._etc,
-            *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"),
-            *("--bind", f"{root}/shm", "/dev/shm", "--remount-ro", "/dev"),
-            *("--bind", f"{root}/tmp", "/tmp", "--bind", f"{root}/workspace", "/workspace", "--remount-ro", "/"),
-            *("--chdir", "/workspace", "--seccomp", str(seccomp), "--json-status-fd", str(status)),
-            *("--block-fd", str(block), "--", *argv),
+            *("--bind", f"{home}/shm", "/dev/shm", "--remount-ro", "/dev"),
+            *("--bind", f"{home}/tmp", "/tmp", "--bind", f"{home}/workspace", "/workspace", "--chdir", "/workspace"),
+            *(word for name, value in {**self._env, **env}.items() for word in ("--setenv", name, value)),
+            *("--seccomp", str(seccomp), "--json-status-fd", str(status), "--block-fd", str(block), "--", *argv),
         ]
 
 
@@ -101,39 +99,35 @@ def _place(files: Mapping[str, bytes], path: str) -> str:
     return f"{_STAGE}/bwrap/{path}" if files else path
 
 
-def _etc() -> list[str]:
-    words = []
+def _build_root() -> None:
+    """/usr and what programs need of /etc; nothing else of this machine's files is there to be found."""
+    for name in ("", "proc", "dev", "tmp", "workspace", "opt", "opt/python", "etc", "usr"):
+        os.mkdir(f"{_ROOT}/{name}", 0o755)
+    _kernel.bind("/usr", f"{_ROOT}/usr")
+    for name in _SYSTEM:
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), f"{_ROOT}/{name}")
+        elif os.path.isdir(f"/{name}"):
+            os.mkdir(f"{_ROOT}/{name}", 0o755)
+            _kernel.bind(f"/{name}", f"{_ROOT}/{name}")
     for name, text in (("passwd", _PASSWD), ("group", _GROUP)):
-        with open(f"{_STAGE}/etc/{name}", "w") as file:
+        with open(f"{_ROOT}/etc/{name}", "w") as file:
             file.write(text)
-        words += ["--ro-bind", f"{_STAGE}/etc/{name}", f"/etc/{name}"]
-    for path in _SHOWN:
-        words += ["--ro-bind-try", path, path]
-    return words
+    if os.path.exists("/etc/ld.so.cache"):
+        shutil.copy("/etc/ld.so.cache", f"{_ROOT}/etc/ld.so.cache")
+    if os.path.isdir("/etc/alternatives"):
+        shutil.copytree("/etc/alternatives", f"{_ROOT}/etc/alternatives", symlinks=True)
 
 
-def _show_python(prefix: int, options: Mapping[str, Any]) -> tuple[str, list[str], dict[str, str]]:
-    """PATH, mounts and variables that make the system and the interpreter usable; see `_locate`."""
-    mounts = ["--ro-bind", "/usr", "/usr", *_system_folders()]
-    home, stage, env = options["python"], options["python"], {}
+def _show_python(prefix: int, options: Mapping[str, Any]) -> dict[str, str]:
+    """Make the interpreter visible; returns the variables that lead to it."""
+    home, env = options["python"], {}
     if not options["python_in_usr"]:
-        home, stage = "/opt/python", f"{_STAGE}/python"
-        _kernel.bind(f"/proc/self/fd/{prefix}", stage)
-        mounts += ["--ro-bind", stage, home]
+        home = _PYTHON
+        _kernel.bind(f"/proc/self/fd/{prefix}", f"{_ROOT}{home}")
         if options["python_shared"]:
             env["LD_LIBRARY_PATH"] = f"{home}/lib"
     for mask in options["masks"]:
-        if os.path.isdir(f"{stage}/{mask}"):
-            _kernel.mount_tmpfs(f"{stage}/{mask}", "size=4096,mode=0755", read_only=True)
-    return f"{home}/bin:/usr/local/bin:/usr/bin:/bin", mounts, env
-
-
-def _system_folders() -> list[str]:
-    """/bin and its like as on this machine: links into /usr, or folders of their own."""
-    words = []
-    for name in _SYSTEM:
-        if os.path.islink(f"/{name}"):
-            words += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
-        elif os.path.isdir(f"/{name}"):
-            words += ["--ro-bind", f"/{name}", f"/{name}"]
-    return words
+        if os.path.isdir(f"{_ROOT}{home}/{mask}"):
+            _kernel.mount_tmpfs(f"{_ROOT}{home}/{mask}", "size=4096,mode=0755", read_only=True)
+    return {**env, "PATH": f"{home}/bin:/usr/local/bin:/usr/bin:/bin"}

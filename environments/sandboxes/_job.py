@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from environments.sandboxes import _wire
+from environments.sandboxes import _kernel, _wire
 from environments.sandboxes._jail import Jail
 
 # Output beyond the cap is thrown away for a while (`cat big.log` may end well); a flood is ended.
@@ -190,7 +190,7 @@ class Job:
 
     def _on_init_gone(self) -> None:
         self._host.unwatch(self._init_fd)
-        # bwrap reaped it, or it is our orphan.
+        # Either bwrap reaped it, or it is an orphan of ours.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._init, 0)
         self._finish()
@@ -268,6 +268,8 @@ def _keep_only(fds: set[int]) -> None:
 
 
 def _offer_to_oom_killer() -> None:
+    """When the machine runs out of memory, sandboxes go first."""
+    _kernel.set_dumpable(True)
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 

@@ -1,15 +1,18 @@
-"""The few kernel calls the supervisor needs that Python 3.11 does not offer: namespaces, mounts, subreaper.
+"""The few kernel calls the supervisor needs that Python 3.11 does not offer: namespaces, mounts, process flags.
 
 Every function raises OSError with the errno and what was attempted.
 """
 
 import ctypes
 import os
+import select
+import signal
 
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _MNT_DETACH = 2
-_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -21,16 +24,34 @@ def _check(result: int, action: str) -> None:
 
 
 def enter_namespaces(*, as_root: bool) -> None:
-    """Move this process into a mount namespace of its own whose mounts no other process sees.
+    """Mounts of this process become its own, and its future children the first of a process namespace.
 
     A plain user gets a user namespace first, in which only that user exists and may mount.
     """
     uid, gid = os.getuid(), os.getgid()
-    _check(_libc.unshare(_CLONE_NEWNS if as_root else _CLONE_NEWNS | _CLONE_NEWUSER), "unshare")
+    flags = _CLONE_NEWNS | _CLONE_NEWPID | (0 if as_root else _CLONE_NEWUSER)
+    _check(_libc.unshare(flags), "unshare")
     if not as_root:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             _write(f"/proc/self/{name}", text)
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
+
+
+def settle_as_first_process(parent: int) -> None:
+    """In the child of `enter_namespaces`: see the new process namespace in /proc, and die with the parent.
+
+    `parent` is a pidfd of it. When this process dies, the kernel kills every process below it, whatever they did.
+    """
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "set the parent-death signal")
+    if select.select([parent], [], [], 0)[0]:
+        os._exit(1)  # it died before the signal was set
+    _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+    set_dumpable(False)
+
+
+def set_dumpable(on: bool) -> None:
+    """Whether others of the same user may look into this process, and it may write its own /proc files."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(on), 0, 0, 0), "set dumpable")
 
 
 def mount_tmpfs(target: str, options: str, *, read_only: bool = False) -> None:
@@ -46,12 +67,6 @@ def bind(source: str, target: str) -> None:
 def unmount(target: str) -> None:
     """Detach a mount; its memory is freed with the last user."""
     _check(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmount {target}")
-
-
-def become_supervisor() -> None:
-    """Orphaned descendants become children of this process, and no process of the same user may read its memory."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "become subreaper")
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "become non-dumpable")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str | None) -> None:

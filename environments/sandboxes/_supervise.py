@@ -2,9 +2,10 @@
 
     Assay --(one packet of descriptors per request)--> supervisor --fork--> bwrap --> PID 1 of the sandbox --> command
 
-It has an empty environment and few pages, so forking is fast and leaks nothing. Its mounts are private and vanish with
-it; when Assay ends, however it ends, the control socket closes and everything is killed. One thread, one selector; a
-slow reader on the other side stalls nothing, because requests and replies are memory files.
+It has an empty environment and few pages, so forking is fast and leaks nothing. It is the first process of a process
+namespace and its mounts are private: when it dies, the kernel ends every sandbox. When Assay ends, however it ends, the
+control socket closes and the supervisor with it. One thread, one selector; a slow reader on the other side stalls
+nothing, because requests and replies are memory files.
 """
 
 import collections
@@ -40,13 +41,13 @@ _SMALL_UIDS = range(61_184, 65_000)  # systemd's pool for throw-away users, for 
 class Supervisor:
     """Serves requests on `control` until it closes. Raises OSError when this machine does not let it isolate."""
 
-    def __init__(self, control: socket.socket, options: dict[str, Any]) -> None:
+    def __init__(
+        self, control: socket.socket, options: dict[str, Any], cgroups: _cgroups.Cgroups | None, first_uid: int
+    ) -> None:
         self.as_root = os.getuid() == 0
         self.filter = _seccomp.program(os.uname().machine)
-        _kernel.enter_namespaces(as_root=self.as_root)
-        _kernel.become_supervisor()
         self.jail = Jail(options)
-        self._cgroups = _cgroups.delegated()
+        self._cgroups, self._next_uid = cgroups, first_uid
         _allow_many_descriptors()
         self._control, self._slots = control, int(options["max_concurrency"])
         self._selector = selectors.DefaultSelector()
@@ -54,7 +55,6 @@ class Supervisor:
         self._leaving: dict[str, list[socket.socket]] = {}
         self._waiting: collections.deque[Job] = collections.deque()
         self._running: set[Job] = set()
-        self._num_boxes = 0
         self._stop_at = float("inf")
 
     def limits(self) -> list[str]:
@@ -68,8 +68,6 @@ class Supervisor:
             self._turn()
             if time.monotonic() > self._stop_at:
                 break
-        if self._cgroups:
-            self._cgroups.close()
 
     def watch(self, fd: int, callback: Callable[[], None]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, callback)
@@ -123,8 +121,8 @@ class Supervisor:
             self._answer(connection, {"error": str(error)})
 
     def _create(self, header: dict[str, Any], connection: socket.socket) -> None:
-        self._num_boxes += 1
-        uid, gid = _throwaway(self._num_boxes) if self.as_root else (os.getuid(), os.getgid())
+        self._next_uid += 1
+        uid, gid = _throwaway(self._next_uid) if self.as_root else (os.getuid(), os.getgid())
         box = Box(header["box"], uid, gid, header["limits"])
         work_dir = self.jail.make_box(box.id, uid, gid, box.limits["disk_bytes"])
         try:
@@ -203,9 +201,9 @@ class Supervisor:
 
 
 def _throwaway(number: int) -> tuple[int, int]:
-    """A uid and gid for the `number`-th sandbox; other supervisors on this machine start elsewhere in the range."""
+    """A uid and gid that no person has; the next number gives other ones."""
     uids = _UIDS if _is_mapped(_UIDS[-1]) else _SMALL_UIDS
-    uid = uids[(os.getpid() * 257 + number) % len(uids)]
+    uid = uids[number % len(uids)]
     return uid, uid
 
 
@@ -224,8 +222,34 @@ def main() -> None:
     """Entry of the process: `argv[1]` is the control socket's descriptor, `argv[2]` the options as JSON."""
     control = socket.socket(fileno=int(sys.argv[1]))
     os.umask(0o022)
+    parent, cgroups = os.pidfd_open(os.getpid()), _cgroups.delegated()
+    # Supervisors on one machine start far apart, so their sandboxes hardly ever share a user.
+    first_uid = os.getpid() * 257
+    child = _fork_into_namespaces(control)
+    if child == 0:
+        _live(control, parent, lambda: Supervisor(control, json.loads(sys.argv[2]), cgroups, first_uid))
+        return
+    control.close()
+    if child is not None:
+        os.waitpid(child, 0)
+    if cgroups:
+        cgroups.close()
+
+
+def _fork_into_namespaces(control: socket.socket) -> int | None:
+    """As `os.fork`, the child being first in a process namespace; None, having said why, when that is not allowed."""
     try:
-        supervisor = Supervisor(control, json.loads(sys.argv[2]))
+        _kernel.enter_namespaces(as_root=os.getuid() == 0)
+        return os.fork()
+    except OSError as error:
+        _wire.send(control, {"error": str(error)})
+        return None
+
+
+def _live(control: socket.socket, parent: int, build: Callable[[], Supervisor]) -> None:
+    try:
+        _kernel.settle_as_first_process(parent)
+        supervisor = build()
     except OSError as error:
         _wire.send(control, {"error": str(error)})
         return
