@@ -247,21 +247,21 @@ def main() -> None:
     try:
         app()
     except AssayError as error:
-        _fail(error, next((code for kind, code in CODES.items() if isinstance(error, kind)), 1))
+        _fail(error, str(error), next((code for kind, code in CODES.items() if isinstance(error, kind)), 1))
     except BrokenPipeError:
         # The reader of our output went away (`| head`); nothing is left to say, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except Exception as error:
+        _fail(error, f"unexpected {type(error).__name__}: {error} (assay --debug ... shows where)", 1)
 
 
-def _fail(error: AssayError, code: int) -> None:
+def _fail(error: Exception, message: str, code: int) -> None:
     if os.environ.get("ASSAY_DEBUG"):
         raise error
     from console.output import one_line, say
 
-    say(f"error: {one_line(error)}")
+    say(f"error: {one_line(message)}")
     sys.exit(code)
 
 

@@ -8,9 +8,11 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 from assay.config import PostTrainConfig
@@ -29,17 +31,15 @@ def run(wishes: Wishes, *, as_json: bool = False) -> int:
     """Run to the end or to Ctrl-C; returns the exit code. Raises AssayError for what is wrong before or during."""
     config = build_config(wishes)
     say(first_line(config))
-    check_plugins(config)
-    server = prepare(config)
-    use_server(server)
     picture = Picture(f"post_train {config.name}", time.monotonic(), expected_s(config))
     try:
-        with shown(picture):
-            run_id = asyncio.run(_flow(config))
+        check_plugins(config)
+        use_server(prepare(config))
+        run_id = _shown_flow(config, picture)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _tell_interrupted(picture)
+        tell_interrupted(picture)
         return INTERRUPTED
-    _tell_end(run_id, as_json=as_json)
+    tell_end(run_id, as_json=as_json)
     return 0
 
 
@@ -58,14 +58,12 @@ def prepare(config: PostTrainConfig) -> Server:
     """Every check, while the Prefect server starts beside them. Raises the first fault."""
     from console.doctor import examine
 
-    with ThreadPoolExecutor(1) as beside:
-        starting = beside.submit(ensure_server, say)
-        for finding in examine(BEFORE_WORK, config):
-            if finding.fault:
-                _settle(starting)
-                raise finding.fault
-            say(finding.line())
-        server = starting.result()
+    starting = _beside(lambda: ensure_server(say))
+    for finding in examine(BEFORE_WORK, config):
+        if finding.fault:
+            raise finding.fault
+        say(finding.line())
+    server = starting.result()
     say(f"ok    Prefect   {server.ui_url}")
     return server
 
@@ -76,35 +74,59 @@ def use_server(server: Server) -> None:
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "ERROR")
 
 
+def _shown_flow(config: PostTrainConfig, picture: Picture) -> str:
+    try:
+        with shown(picture):
+            return asyncio.run(_flow(config))
+    except AssayError:
+        say(f"to go on once it is mended: {resume_command()}")
+        raise
+
+
 async def _flow(config: PostTrainConfig) -> str:
     from flows.post_train import post_train
 
     task = asyncio.current_task()
     assert task is not None
-    presses = 0
-
-    def pressed() -> None:
-        nonlocal presses
-        presses += 1
-        if presses == 1:
-            say("stopping: what is being written is finished first; Ctrl-C again ends at once")
-            task.cancel()
-        else:
-            # Nothing is lost but what was in flight: rows become visible only by a finished commit.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.raise_signal(signal.SIGINT)
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, pressed)
-    return str(await post_train(config))
+    with _stopped_by_ctrl_c(task):
+        return str(await post_train(config))
 
 
-def _settle(starting: "Future[Server]") -> None:
-    """A fault was found: leave no half-started server, and let the fault be what is reported."""
-    with suppress(AssayError):
-        starting.result()
+@contextmanager
+def _stopped_by_ctrl_c(task: "asyncio.Task[object]") -> Iterator[None]:
+    """The first Ctrl-C cancels `task`, so that everything is closed; the second ends the process.
+
+    Nothing is lost but what was in flight: rows become visible only by a finished commit.
+    """
+    loop = task.get_loop()
+
+    def pressed(signum: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        say("stopping: what is being written is finished first; Ctrl-C again ends at once")
+        loop.call_soon_threadsafe(task.cancel)
+
+    before = signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-def _tell_interrupted(picture: Picture) -> None:
+def _beside(work: Callable[[], Server]) -> "Future[Server]":
+    """Do `work` in a thread that nobody has to wait for: a server that is starting outlives this process."""
+    future: Future[Server] = Future()
+
+    def do() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=do, daemon=True).start()
+    return future
+
+
+def tell_interrupted(picture: Picture) -> None:
     from console.sql import open_catalog
     from console.summary import summarise
 
@@ -122,7 +144,7 @@ def resume_command() -> str:
     return shlex.join(["assay", *sys.argv[1:]])
 
 
-def _tell_end(run_id: str, *, as_json: bool) -> None:
+def tell_end(run_id: str, *, as_json: bool) -> None:
     from console.ending import next_lines, summary_lines
     from console.report import write_report
     from console.sql import open_catalog

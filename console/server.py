@@ -29,7 +29,7 @@ from assay.errors import AssayError
 from assay.settings import settings
 
 PORT = 4200
-START_TIMEOUT_S = 180.0
+START_TIMEOUT_S, TELL_EVERY_S = 180.0, 5.0
 POOL = "assay-local"
 Say = Callable[[str], None]
 
@@ -58,9 +58,9 @@ def ensure_server(say: Say) -> Server:
         check_answers(configured)
         return Server(configured)
     with _only_one():
-        server = running()
-        if server is None:
-            server = _start(say)
+        # One that lives but does not answer yet is still starting: another run began it and was interrupted.
+        server = _recorded() or _launch(say)
+        _wait_healthy(server, say)
         return server
 
 
@@ -100,14 +100,10 @@ def check_answers(api_url: str, timeout_s: float = 5.0) -> None:
 
 def running() -> Server | None:
     """The local server started here before, if its process lives and it answers."""
+    server = _recorded()
     try:
-        server = Server(**json.loads(_state_file().read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
-    if not _alive(server):
-        return None
-    try:
-        check_answers(server.api_url, timeout_s=10.0)
+        if server is not None:
+            check_answers(server.api_url, timeout_s=10.0)
     except ServerError:
         return None
     return server
@@ -116,15 +112,11 @@ def running() -> Server | None:
 def stop() -> Server | None:
     """Stop the local server with everything it started; None when there was none."""
     with _only_one():
-        try:
-            server = Server(**json.loads(_state_file().read_text()))
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-        alive = _alive(server)
-        if alive:
+        server = _recorded()
+        if server is not None:
             _end_group(server.pid)
         _state_file().unlink(missing_ok=True)
-        return server if alive else None
+        return server
 
 
 def deploy(say: Say) -> None:
@@ -172,12 +164,11 @@ def server_env(home: Path, port: int) -> dict[str, str]:
     return inherited | ours
 
 
-def _start(say: Say) -> Server:
+def _launch(say: Say) -> Server:
     port = free_port(PORT)
-    log = _home() / "server.log"
     say(f"starting a Prefect server on port {port}; its history stays in {_home()}")
     argv = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    with log.open("ab") as out:
+    with _log().open("ab") as out:
         process = subprocess.Popen(
             argv,
             env=server_env(_home(), port),
@@ -189,30 +180,26 @@ def _start(say: Say) -> Server:
         )
     server = Server(f"http://127.0.0.1:{port}/api", process.pid, psutil.Process(process.pid).create_time())
     _write_state(server)
-    try:
-        _wait_healthy(server, process, log, say)
-    except BaseException:
-        _end_group(process.pid)
-        _state_file().unlink(missing_ok=True)
-        raise
     return server
 
 
-def _wait_healthy(server: Server, process: "subprocess.Popen[bytes]", log: Path, say: Say) -> None:
-    begin = time.monotonic()
-    told = begin
+def _wait_healthy(server: Server, say: Say) -> None:
+    """Return when the server answers, and say now and then that it takes time. ServerError if it ends or takes too long."""
+    begin = told = time.monotonic()
     while True:
-        if process.poll() is not None:
-            raise ServerError(f"The local Prefect server ended with code {process.returncode}: {_tail(log)}")
         try:
-            check_answers(server.api_url, timeout_s=2.0)
+            return check_answers(server.api_url, timeout_s=2.0)
         except ServerError as error:
             waited = time.monotonic() - begin
+            if not _alive(server):
+                _state_file().unlink(missing_ok=True)
+                raise ServerError(f"The local Prefect server ended: {_tail(_log())}") from error
             if waited > START_TIMEOUT_S:
-                raise ServerError(f"The local Prefect server did not answer in {waited:.0f} s; see {log}.") from error
-        else:
-            return
-        if time.monotonic() - told > 5:
+                raise ServerError(
+                    f"The local Prefect server at {server.api_url} did not answer in {waited:.0f} s; see {_log()}. "
+                    "`assay server stop` ends it."
+                ) from error
+        if time.monotonic() - told > TELL_EVERY_S:
             told = time.monotonic()
             say(f"waiting for {server.api_url}/health ({told - begin:.0f} s)")
         time.sleep(0.25)
@@ -245,6 +232,15 @@ def _get(url: str, timeout_s: float) -> tuple[int, bytes]:
         return error.code, b""
 
 
+def _recorded() -> Server | None:
+    """The server of the state file, if its process lives."""
+    try:
+        server = Server(**json.loads(_state_file().read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return server if _alive(server) else None
+
+
 def _alive(server: Server) -> bool:
     """The process that was started, not another one that got its number."""
     try:
@@ -269,6 +265,10 @@ def _home() -> Path:
     home = settings().home_dir / "prefect"
     home.mkdir(parents=True, exist_ok=True)
     return home
+
+
+def _log() -> Path:
+    return _home() / "server.log"
 
 
 def _state_file() -> Path:
