@@ -191,7 +191,8 @@ class Catalog:
     def _refuse_writes(self, query: str) -> None:
         """Let one statement that reads pass. Files outside the store are closed to it anyway."""
         try:
-            statements = self._connection.extract_statements(query)
+            with self._lock:
+                statements = self._connection.extract_statements(query)
         except duckdb.Error as error:
             raise self._explained(error, query) from error
         if len(statements) != 1:
@@ -255,12 +256,13 @@ def _plain(name: str, values: "pa.ChunkedArray") -> pl.Series:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that were there before."""
+    """The names, with a number behind those that were there before: a, a_1, a_2."""
     seen: list[str] = []
     for name in names:
-        number, candidate = 1, name
+        number, candidate = 0, name
         while candidate in seen:
-            number, candidate = number + 1, f"{name}_{number}"
+            number += 1
+            candidate = f"{name}_{number}"
         seen.append(candidate)
     return seen
 

@@ -161,18 +161,19 @@ def _inner(type_: Any) -> pl.DataType:
 
 def _check_finite(table: Table, column: str, series: pl.Series) -> None:
     """NaN is refused: it would silently poison every average over the column."""
-    floats = series.explode(empty_as_null=True) if isinstance(series.dtype, pl.List) else series
-    if floats.dtype.is_float() and floats.is_nan().any():
-        rows = [i for i, value in enumerate(series) if _has_nan(value)]
+    if _has_nan(series):
+        rows = [i for i in range(len(series)) if _has_nan(series[i : i + 1])]
         raise StoreError(
             f"Table {table.name}, column {column}: row {rows[0]} holds NaN ({len(rows)} rows do). "
             "Write null, or mend it."
         )
 
 
-def _has_nan(value: Any) -> bool:
-    values = value if isinstance(value, pl.Series) else pl.Series([value], dtype=pl.Float64())
-    return bool(values.is_nan().any())
+def _has_nan(series: pl.Series) -> bool:
+    flat = series.explode(empty_as_null=True) if isinstance(series.dtype, pl.List) else series
+    if isinstance(flat.dtype, pl.Struct):
+        return any(_has_nan(field) for field in flat.struct.unnest().get_columns())
+    return flat.dtype.is_float() and bool(flat.is_nan().any())
 
 
 def _check_key(table: Table, typed: pl.DataFrame) -> None:

@@ -70,7 +70,7 @@ class S3Server:
             "s3_access_key": self.access_key,
             "s3_secret_key": SecretStr(self.secret_key),
         }
-        return Settings(_env_file=None, **(fields | changes))  # type: ignore[call-arg, arg-type]
+        return Settings(_env_file=None, **(fields | changes))  # type: ignore[arg-type]
 
     def environment(self, prefix: str = "") -> dict[str, str]:
         """The same as environment variables, for a process of its own."""

@@ -243,7 +243,7 @@ def _client(endpoint: str, key: str, secret: str, region: str, addressing: str, 
     import boto3
     from botocore.config import Config
 
-    limits = (5, 60, 5) if patient else (3, 10, 1)
+    limits = (5, 20, 5) if patient else (3, 10, 1)
     config = Config(
         connect_timeout=limits[0],
         read_timeout=limits[1],

@@ -1,4 +1,4 @@
--- pass@k (any of k samples passes) and pass^k (all k do) by domain and policy, unbiased, over groups of at least k
+-- Chance that any of k samples passes (pass@k) and that all k do (pass^k), by domain and policy, unbiased
 WITH groups AS (
     SELECT domain, first_policy AS policy_id, group_id,
         count(*) FILTER (valid) AS n, count(*) FILTER (valid AND passed) AS c

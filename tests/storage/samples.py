@@ -28,7 +28,7 @@ from storage.store import Store
 from tests.builders import POLICY, a_request, a_task, a_trajectory, a_verdict, a_verified, an_invalid
 
 
-def event(iteration: int = 0, **changes: Any) -> dict[str, Any]:
+def event(iteration: Any = 0, **changes: Any) -> dict[str, Any]:
     """A row of `runs` without its run id."""
     row = {
         "event": "stage",

@@ -106,7 +106,7 @@ def test_every_backend_is_covered_here() -> None:
 
 
 def test_an_address_picks_the_backend(tmp_path: Path) -> None:
-    machine = Settings(_env_file=None, home=tmp_path)  # type: ignore[call-arg]
+    machine = Settings(_env_file=None, home=tmp_path)
     assert open_object_store(machine=machine).root == str(tmp_path / "store")
     assert open_object_store(f"file://{tmp_path}/a%20b").root == str(tmp_path / "a b")
     assert open_object_store("s3://bucket/a/b/", machine).uri("k") == "s3://bucket/a/b/k"

@@ -161,7 +161,7 @@ def answers_lost(server: S3Server, count: int) -> Iterator[str]:
             pass
 
         def finish(self) -> None:
-            if not self.connection._closed:  # type: ignore[attr-defined]
+            if self.connection.fileno() >= 0:
                 super().finish()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
