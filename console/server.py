@@ -184,7 +184,7 @@ def _launch(say: Say) -> Server:
 
 
 def _wait_healthy(server: Server, say: Say) -> None:
-    """Return when the server answers, and say now and then that it takes time. ServerError if it ends or takes too long."""
+    """Return when the server answers; tell that it takes time. Raises ServerError if it ends or takes too long."""
     begin = told = time.monotonic()
     while True:
         try:
