@@ -56,6 +56,8 @@ def define():
     try:
         names = {{"__name__": "answer"}}
         exec(compile(job["code"], "answer", "exec"), names)
+        if job["entry"] not in names:
+            raise NameError("no function named " + job["entry"])
         return names[job["entry"]]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -63,8 +65,6 @@ signal.signal(signal.SIGPROF, late)
 tell(ready=True)
 try:
     function = define()
-except KeyError:
-    tell(end="no function named " + job["entry"])
 except BaseException as error:
     tell(end=say(error))
 else:

@@ -24,6 +24,9 @@ FAMILIES = (*_code_repair_lists.FAMILIES, *_code_repair_numbers.FAMILIES, *_code
 NUM_VISIBLE = 3
 NUM_HIDDEN = 12
 _NUM_TRIED = 48
+_NUM_DRAWS = 8
+# One to show, one to test, one to spare.
+_MIN_TELLING = 3
 
 
 @record
@@ -91,10 +94,7 @@ def write_problem(instance: Instance, rng: Random) -> Problem:
     values = {**instance.options, "f": rng.choice(family.names), "v": rng.choice(family.variables)}
     right, wrong = fill(family.code, values), fill(broken(family, instance.bug), values)
     mutants = [fill(broken(family, bug), values) for bug in family.bugs if bug != instance.bug]
-    make = GENERATORS[family.inputs]
-    tried = _distinct([make(rng, values) for _ in range(_NUM_TRIED)])
-    cases = [Case(args=args, expected=call(right, values["f"], args)) for args in tried]
-    visible, hidden = _choose(cases, wrong, mutants, values["f"], instance.name)
+    visible, hidden = _telling_cases(instance, values, right, wrong, mutants, rng)
     return Problem(
         entry=values["f"],
         does=fill(family.does, values).strip(),
@@ -110,23 +110,38 @@ def write_problem(instance: Instance, rng: Random) -> Problem:
     )
 
 
+def _telling_cases(
+    instance: Instance, values: Options, right: str, wrong: str, mutants: Sequence[str], rng: Random
+) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
+    """Visible and hidden cases on which the bug and its siblings show; draws again after an unlucky draw."""
+    make, entry = GENERATORS[instance.family.inputs], values["f"]
+    for _ in range(_NUM_DRAWS):
+        tried = _distinct([make(rng, values) for _ in range(_NUM_TRIED)])
+        cases = [Case(args=args, expected=call(right, entry, args)) for args in tried]
+        telling = [case for case in cases if not agrees(wrong, entry, case)]
+        if len(telling) >= _MIN_TELLING:
+            visible, hidden = _choose(cases, telling, mutants, entry)
+            if all(_first_telling(hidden, mutant, entry) for mutant in mutants):
+                return visible, hidden
+    raise EnvironmentAuthorError(
+        f"code_repair {instance.name}: in {_NUM_DRAWS} draws of {_NUM_TRIED} inputs the bug or a sibling of it hardly "
+        f"showed; change the bug or the inputs {instance.family.inputs!r}."
+    )
+
+
 def _choose(
-    cases: list[Case], wrong: str, mutants: Sequence[str], entry: str, name: str
+    cases: list[Case], telling: list[Case], mutants: Sequence[str], entry: str
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
     """Visible and hidden cases, disjoint. The first visible case is the shortest on which the bug shows."""
-    telling = [case for case in cases if not agrees(wrong, entry, case)]
-    if len(telling) < 3:
-        raise EnvironmentAuthorError(f"code_repair {name}: the bug shows on {len(telling)} of {len(cases)} inputs")
     first = min(telling, key=lambda case: len(repr(case.args)))
     rest = [case for case in cases if case is not first]
     visible, left = (first, *rest[: NUM_VISIBLE - 1]), rest[NUM_VISIBLE - 1 :]
     shows_bug = [case for case in left if case in telling][: NUM_HIDDEN // 2]
     shows_others = [case for mutant in mutants for case in _first_telling(left, mutant, entry)]
-    hidden = _distinct([*shows_bug[:1], *shows_others, *shows_bug, *left])[:NUM_HIDDEN]
-    return visible, tuple(hidden)
+    return visible, tuple(_distinct([*shows_bug[:1], *shows_others, *shows_bug, *left])[:NUM_HIDDEN])
 
 
-def _first_telling(cases: list[Case], code: str, entry: str) -> list[Case]:
+def _first_telling(cases: Sequence[Case], code: str, entry: str) -> list[Case]:
     return next(([case] for case in cases if not agrees(code, entry, case)), [])
 
 

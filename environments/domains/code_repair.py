@@ -107,6 +107,8 @@ class CodeRepair:
     async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         if lacking := [name for name in _HIDDEN_KEYS if name not in task.hidden]:
             return Verdict.invalid(Cause.ENVIRONMENT, f"{task.id}: hidden lacks {', '.join(lacking)}")
+        if not task.hidden["cases"]:
+            return Verdict.invalid(Cause.ENVIRONMENT, f"{task.id}: there are no hidden cases, anything would pass")
         code, cases = outcome.submission, task.hidden["cases"]
         if not code.strip() or len(code) > MAX_SUBMISSION_CHARS:
             return self._graded(task, 0, outcome)

@@ -1,6 +1,7 @@
 """Code repair: telling cases, honest judging, two turns."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -90,6 +91,7 @@ async def test_results_errors_and_time_are_reported_per_call(sandboxes: Backend)
         ("def f(x:\n    return x", "SyntaxError"),
         ("x = 1", "no function named f"),
         ("f = 3", "TypeError"),
+        ("{}['b']", "KeyError: 'b'"),
         ("def f(x):\n    while True: pass", "TimeoutError"),
         ("while True: pass", "TimeoutError"),
         ("def f(x):\n    return {1, 2}", "not JSON serializable"),
@@ -156,6 +158,14 @@ async def test_nothing_to_run_is_graded_without_a_sandbox(domain: CodeRepair, co
     for code in ("", "  \n", "x" * 30_000):
         verdict = await judged(domain, counting, code, NoPlace())
         assert (verdict.valid, verdict.reward) == (True, 0.0)
+
+
+async def test_no_hidden_cases_is_no_verdict(domain: CodeRepair, counting: TaskSpec) -> None:
+    empty = replace(counting, hidden={**counting.hidden, "cases": []})
+    for code in ("", counting.hidden["solution"]):
+        verdict = await judged(domain, empty, code, NoPlace())
+        assert verdict.failure is not None
+        assert verdict.failure.cause is Cause.ENVIRONMENT
 
 
 class Silent:
