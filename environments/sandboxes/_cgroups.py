@@ -112,9 +112,9 @@ def _sweep(root: str) -> None:
 
 
 def _forbid_swap(group: str, memory: int) -> None:
-    # Absent where the kernel does not account swap; then there is nothing to forbid.
+    # Absent or refused where the kernel does not account swap; memory itself stays limited.
     for name, value in (("memory.memsw.limit_in_bytes", memory), ("memory.swap.max", 0)):
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        with contextlib.suppress(OSError):
             _write(os.path.join(group, name), value)
 
 

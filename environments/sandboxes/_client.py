@@ -4,6 +4,7 @@ Usable from any event loop or thread: each request has a connection of its own.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import select
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,10 @@ class Client:
     """One running supervisor. Raises SandboxUnavailable when it cannot isolate on this machine."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            process = _spawn(theirs.fileno(), options)
+        with explained():
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                process = _spawn(theirs.fileno(), options)
         self._control, self._process = ours, process
         self._finalizer = weakref.finalize(self, _end, ours, process)
         self.limits: tuple[str, ...] = tuple(self._greeting()["limits"])
@@ -62,13 +65,16 @@ class Client:
             self._post(header, ()).close()
 
     def _post(self, header: _wire.Header, descriptors: tuple[int, ...]) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            try:
-                _wire.send(self._control, header, descriptors=(theirs.fileno(), *descriptors))
-            except OSError as error:
-                ours.close()
-                raise _gone() from error
+        if self._control.fileno() < 0:
+            raise _gone()
+        with explained():
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                try:
+                    _wire.send(self._control, header, descriptors=(theirs.fileno(), *descriptors))
+                except OSError:
+                    ours.close()
+                    raise
         return ours
 
     def _greeting(self) -> _wire.Header:
@@ -119,11 +125,20 @@ def _gone() -> SandboxLaunchError:
     return SandboxLaunchError("The sandbox supervisor has ended, and its sandboxes with it; create new ones.")
 
 
-def _reply(connection: socket.socket) -> Reply:
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """What goes wrong between Assay and the supervisor, as SandboxLaunchError."""
     try:
-        received = _wire.receive(connection)
-    except ConnectionResetError as error:
+        yield
+    except (BrokenPipeError, ConnectionResetError) as error:
         raise _gone() from error
+    except OSError as error:
+        raise SandboxLaunchError(f"The sandbox supervisor could not be asked: {error}.") from error
+
+
+def _reply(connection: socket.socket) -> Reply:
+    with explained():
+        received = _wire.receive(connection)
     if received is None:
         raise _gone()
     return received

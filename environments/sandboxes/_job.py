@@ -7,10 +7,9 @@ Every step is an event on a descriptor, so the supervisor never waits for a sing
 """
 
 import contextlib
-import errno
+import functools
 import json
 import os
-import resource
 import signal
 import socket
 import time
@@ -18,13 +17,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from environments.sandboxes import _kernel, _wire
+from environments.sandboxes import _memory, _wire
 from environments.sandboxes._jail import Jail
+from environments.sandboxes._launch import NOT_EXECUTED, encoded, launch
 
 # Output beyond the cap is thrown away for a while (`cat big.log` may end well); a flood is ended.
 _FLOOD_FACTOR = 16
 _CHUNK = 65536
-_NOT_EXECUTED = "bwrap: execvp "
 _UNKNOWN_COMMAND, _UNUSABLE_COMMAND = 127, 126  # as shells answer
 
 
@@ -59,7 +58,7 @@ class Job:
         self.box, self.connection = box, connection
         self.deadline = float("inf")
         self._host, self._request, self._stdin = host, request, stdin
-        self._killed = ""  # why: timed_out, flooded, cancelled
+        self._killed = ""  # why: timed_out, flooded, memory, cancelled
         self._failure = ""
         self._truncated = False
         self._output = {"stdout": bytearray(), "stderr": bytearray()}
@@ -70,27 +69,20 @@ class Job:
 
     def start(self) -> None:
         """Fork bwrap. Raises OSError when the machine has no process or descriptor left."""
-        with contextlib.ExitStack() as child_ends:
-            ours, theirs = self._pipes, dict[str, int]()
-            for name in ("stdout", "stderr", "status", "block", "seccomp"):
-                reader, writer = os.pipe()
-                inward = name in ("block", "seccomp")
-                ours[name], theirs[name] = (writer, reader) if inward else (reader, writer)
-                child_ends.callback(os.close, theirs[name])
-            os.write(ours["seccomp"], self._host.filter)
-            os.close(ours.pop("seccomp"))
-            self._outer = os.fork()
-            if self._outer == 0:
-                self._become_bwrap(theirs)
+        user = (self.box.uid, self.box.gid) if self._host.as_root else None
+        self._outer, self._pipes = launch(self._command, self._stdin, self._host.filter, user, self.box.limits)
         self._began = time.monotonic()
         self.deadline = self._began + self._request["timeout_s"]
         self._outer_fd = os.pidfd_open(self._outer)
         self._host.watch(self._outer_fd, self._on_outer_exit)
-        self._host.watch(ours["status"], self._on_status)
-        os.set_blocking(ours["status"], False)
+        self._host.watch(self._pipes["status"], self._on_status)
         for name in ("stdout", "stderr"):
-            os.set_blocking(ours[name], False)
-            self._host.watch(ours[name], lambda name=name: self._on_output(name))  # type: ignore[misc]
+            self._host.watch(self._pipes[name], functools.partial(self._on_output, name))
+
+    def check_memory(self) -> None:
+        """For machines where nothing counts a sandbox's memory: end it when it holds too much."""
+        if self._init > 0 and not self._killed and _memory.exceeds(self._init, self.box.limits["memory_bytes"]):
+            self.kill("memory")
 
     def kill(self, reason: str) -> None:
         """End everything the command started; the result follows when it is gone."""
@@ -105,30 +97,10 @@ class Job:
         self._send({"error": message}, b"")
         self._close()
 
-    def _become_bwrap(self, fds: Mapping[str, int]) -> None:
-        """In the child: give up rights, set what limits can be inherited, become bwrap. Does not return."""
-        try:
-            for source, target in ((self._stdin, 0), (fds["stdout"], 1), (fds["stderr"], 2)):
-                os.dup2(source, target)
-            _keep_only({fds[name] for name in ("status", "block", "seccomp")})
-            command = self._host.jail.command(
-                self.box.id,
-                self._request["argv"],
-                self._request["env"],
-                seccomp=fds["seccomp"],
-                status=fds["status"],
-                block=fds["block"],
-            )
-            _offer_to_oom_killer()
-            if self._host.as_root:
-                _become(self.box.uid, self.box.gid)
-            _limit(self.box.limits, own_user=self._host.as_root)
-            os.execve(command[0], [_encoded(word) for word in command], {})
-        except OSError as error:
-            where = f"{_NOT_EXECUTED}{self._request['argv'][0]}" if error.errno == errno.E2BIG else "Cannot start bwrap"
-            os.write(2, _encoded(f"{where}: {error.strerror}"))
-        finally:
-            os._exit(1)
+    def _command(self, fds: Mapping[str, int]) -> list[str]:
+        argv, env = self._request["argv"], self._request["env"]
+        pipes = {name: fds[name] for name in ("seccomp", "status", "block")}
+        return self._host.jail.command(self.box.id, argv, env, **pipes)
 
     def _on_status(self) -> None:
         try:
@@ -237,8 +209,8 @@ class Job:
             # bwrap reports a signal as shells do, so a plain `exit 137` reads as SIGKILL too.
             return (128 - codes[0] if 128 < codes[0] <= 128 + signal.NSIG else codes[0]), ""
         said = self._output["stderr"].decode(errors="replace").strip()
-        if said.startswith(_NOT_EXECUTED):
-            self._output["stderr"] = bytearray(said.removeprefix(_NOT_EXECUTED).encode() + b"\n")
+        if said.startswith(NOT_EXECUTED):
+            self._output["stderr"] = bytearray(encoded(said.removeprefix(NOT_EXECUTED) + "\n"))
             return (_UNKNOWN_COMMAND if "No such file" in said else _UNUSABLE_COMMAND), ""
         return None, said or f"bwrap ended with wait status {self._outer_status} before the command ran"
 
@@ -255,47 +227,3 @@ class Job:
         self._host.unwatch(self.connection.fileno())
         self.connection.close()
         self.box.jobs.discard(self)
-
-
-def _keep_only(fds: set[int]) -> None:
-    """Close every descriptor above 2 but `fds`, which bwrap is to inherit and closes itself."""
-    below = 2
-    for fd in sorted(fds):
-        os.closerange(below + 1, fd)
-        os.set_inheritable(fd, True)
-        below = fd
-    os.closerange(below + 1, 1 << 30)
-
-
-def _offer_to_oom_killer() -> None:
-    """When the machine runs out of memory, sandboxes go first."""
-    _kernel.set_dumpable(True)
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
-
-
-def _become(uid: int, gid: int) -> None:
-    os.setgroups([])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-
-
-def _limit(limits: Mapping[str, int], *, own_user: bool) -> None:
-    """The limits that processes inherit; of processes only where the sandbox's user has no others (see `confine`)."""
-    wanted = {
-        resource.RLIMIT_AS: limits["memory_bytes"],
-        resource.RLIMIT_FSIZE: limits["max_file_bytes"],
-        resource.RLIMIT_NOFILE: limits["max_open_files"],
-        resource.RLIMIT_CPU: limits["cpu_s"],
-        resource.RLIMIT_CORE: 0,
-    }
-    if own_user:
-        wanted[resource.RLIMIT_NPROC] = limits["max_processes"]
-    for kind, value in wanted.items():
-        _, hard = resource.getrlimit(kind)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
-
-
-def _encoded(word: str) -> bytes:
-    return word.encode("utf-8", "replace")

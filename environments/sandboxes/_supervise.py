@@ -34,6 +34,7 @@ _LIMITS = (
     "wall_time",
 )
 _SHUTDOWN_S = 5.0
+_LOOK_S = 0.1  # between looks at the memory of running commands, where no cgroup counts it
 _UIDS = range(900_001, 965_536)  # nobody's: far above what distributions hand out to people and services
 _SMALL_UIDS = range(61_184, 65_000)  # systemd's pool for throw-away users, for containers that map 65,536 ids
 
@@ -56,10 +57,12 @@ class Supervisor:
         self._waiting: collections.deque[Job] = collections.deque()
         self._running: set[Job] = set()
         self._stop_at = float("inf")
+        self._next_look = float("inf") if cgroups else 0.0
 
     def limits(self) -> list[str]:
-        """Names of the limits that hold here; memory is per process unless cgroups count it per sandbox."""
-        return sorted((*_LIMITS, "memory_bytes" if self._cgroups else "memory_bytes_per_process"))
+        """Names of the limits that hold here. Without cgroups memory is limited per process and only watched in sum."""
+        memory = ["memory_bytes"] if self._cgroups else ["memory_bytes_per_process", "memory_bytes_watched"]
+        return sorted([*_LIMITS, *memory])
 
     def serve(self) -> None:
         """Until the control socket closes and the last process is gone."""
@@ -93,7 +96,7 @@ class Supervisor:
     def _turn(self) -> None:
         now = time.monotonic()
         until = min([job.deadline for job in self._running], default=float("inf"))
-        until = min(until, self._stop_at)
+        until = min(until, self._stop_at, self._next_look if self._running else float("inf"))
         timeout = None if until == float("inf") else max(0.0, until - now)
         for key, _ in self._selector.select(timeout):
             # An earlier event of this turn may have ended what this one belongs to.
@@ -102,6 +105,10 @@ class Supervisor:
         now = time.monotonic()
         for job in [job for job in self._running if job.deadline <= now]:
             job.kill("timed_out")
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_S
+            for job in self._running:
+                job.check_memory()
 
     def _on_request(self) -> None:
         received = _wire.receive(self._control)

@@ -4,6 +4,7 @@ A packet is a few bytes, so sending never waits for the other side, however larg
 A memory file holds one line of JSON and then raw bytes.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -38,8 +39,10 @@ def send(connection: socket.socket, header: Header, payload: bytes = b"", descri
 
 
 def receive(connection: socket.socket) -> tuple[Header, bytes, list[int]] | None:
-    """Header, payload and descriptors of one packet; None when the other side is gone."""
+    """Header, payload and descriptors of one packet; None when the other side is gone. Raises OSError."""
     message, descriptors, _, _ = socket.recv_fds(connection, 1, _MAX_DESCRIPTORS)
+    if message and not descriptors:
+        raise OSError(errno.EMFILE, "No descriptor was left to receive a message with; raise the limit (ulimit -n)")
     for descriptor in descriptors:
         # Python does this for what it opens but not for what it receives (and 3.11 drops MSG_CMSG_CLOEXEC here).
         os.set_inheritable(descriptor, False)

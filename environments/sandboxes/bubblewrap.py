@@ -23,7 +23,7 @@ from assay.errors import AssayError, SandboxError, SandboxLaunchError, SandboxUn
 from assay.ids import derive_seed
 from assay.registry import PluginConfig
 from environments.sandboxes import _files, _locate, _seccomp, _wire
-from environments.sandboxes._client import ADVICE, Client
+from environments.sandboxes._client import ADVICE, Client, explained
 from environments.sandboxes.base import BackendReport, ExecResult, Limits, SandboxSpec
 
 _UNUSABLE_COMMAND = 126
@@ -58,7 +58,8 @@ class BubblewrapSandbox:
         if any("\0" in word for word in argv):
             return self._unusable("The command contains a NUL byte.")
         header = {"do": "exec", "box": self.id, "argv": list(argv), "env": variables}
-        source = _wire.memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        with explained():
+            source = _wire.memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
             limits = {"timeout_s": timeout_s, "max_output": max_output}
             reply, output, _ = await self._client.request({**header, **limits}, source)

@@ -1,6 +1,7 @@
 """What only the bubblewrap backend has: its supervisor, its drill, its reasons for not working, plain users."""
 
 import asyncio
+import contextlib
 import os
 import secrets
 import shutil
@@ -199,6 +200,37 @@ async def test_a_closed_backend_leaves_no_process_mount_or_group(backend: Bubble
         await sandbox.exec(["true"])
 
 
+async def test_commands_cut_off_at_any_moment_leave_nothing_in_the_supervisor(backend: Bubblewrap) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root may look into the supervisor")
+
+    async def cut_off(number: int) -> None:
+        sandbox = await backend.create(SandboxSpec())
+        running = asyncio.create_task(sandbox.exec(["sh", "-c", "setsid sleep 9 & sleep 9"], timeout_s=0.02 * number))
+        await asyncio.sleep(0.005 * number)
+        if number % 3 == 0:
+            running.cancel()
+        elif number % 3 == 1:
+            await sandbox.destroy()
+        with contextlib.suppress(asyncio.CancelledError, SandboxError):
+            await running
+        await sandbox.destroy()
+
+    await backend.probe()
+    assert backend._client is not None
+    outer = backend._client._process.pid
+    supervisor = Path("/proc") / Path(f"/proc/{outer}/task/{outer}/children").read_text().strip()
+    before = holdings(supervisor)
+    await asyncio.gather(*(cut_off(number) for number in range(1, 31)))
+    await asyncio.to_thread(wait_until, lambda: holdings(supervisor) == before)
+
+
+def holdings(process: Path) -> tuple[int, int, str]:
+    """Open descriptors, mounts, and children of a process."""
+    children = (process / "task" / process.name / "children").read_text()
+    return len(list((process / "fd").iterdir())), len((process / "mounts").read_text().splitlines()), children
+
+
 async def test_sandboxes_run_under_different_users_when_assay_is_root(backend: Bubblewrap) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give each sandbox a user of its own")
@@ -208,8 +240,12 @@ async def test_sandboxes_run_under_different_users_when_assay_is_root(backend: B
     assert all(uid > 60_000 for uid, _ in owners)
 
 
-def test_the_whole_conformance_suite_holds_for_a_plain_user_too() -> None:
-    """Run again as a user without rights, by the system's Python with these packages."""
+PROMISES = """answers or links or outlives or memory or bomb or budget or not_there or writable or visible or inherited
+or network or nobody or system_calls or sockets or privileges or destroying or at_once""".replace("\n", " ")
+
+
+def test_the_promises_hold_for_a_plain_user_too() -> None:
+    """The conformance suite again as a user without rights, by the system's Python with these packages."""
     if os.getuid() != 0:
         pytest.skip("this run is a plain user's already")
     packages = Path(pytest.__file__).parents[1]
@@ -220,7 +256,7 @@ def test_the_whole_conformance_suite_holds_for_a_plain_user_too() -> None:
     if python is None or not reachable(packages) or not reachable(ROOT):
         pytest.skip(f"another user reaches no Python {version}, or not {packages} and {ROOT}")
     folder = Path(f"/tmp/assay-plain-{secrets.token_hex(4)}")
-    options = ["-p", "no:cacheprovider", "-x", "--basetemp", str(folder)]
+    options = ["-p", "no:cacheprovider", "-x", "--basetemp", str(folder), "-k", PROMISES]
     done = subprocess.run(
         [str(python), "-m", "pytest", *options, "tests/environments/sandboxes/test_conformance.py"],
         cwd=ROOT,
@@ -234,7 +270,7 @@ def test_the_whole_conformance_suite_holds_for_a_plain_user_too() -> None:
     )
     shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "100%" in done.stdout
+    assert done.stdout.count(".") > 20
 
 
 def reachable(path: Path) -> bool:
