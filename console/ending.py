@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from console.books import Count
 from console.output import clock, counted, one_line
-from console.summary import QUERIES, Count, HeldOut, Rate, Summary
+from console.summary import QUERIES, HeldOut, Rate, Summary
 
 SHOWN_DEFECTS = 3
 WORDS = {"inspect": "inspected", "solvability": "solvable", "rollout": "rolled out", "train": "trained on"}

@@ -11,8 +11,9 @@ from assay.config import InspectionConfig
 from assay.errors import SandboxUnavailable
 from assay.records import Evidence, Finding, TaskSpec, TaskState
 from assay.registry import build_plugin, known_plugins
+from console.books import is_planted
 from console.output import one_line, put, put_json, say, table
-from console.summary import Row, is_planted
+from console.runs import Row
 from environments.base import Domain
 
 if TYPE_CHECKING:

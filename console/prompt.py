@@ -11,8 +11,8 @@ from assay.errors import AssayError, unknown_choice
 from assay.settings import settings
 from console import show
 from console.output import put, say, table
+from console.runs import rows
 from console.sql import Answer, expanded, footer, print_answer
-from console.summary import rows
 from storage import named
 from storage.catalog import Catalog
 from storage.tables import TABLES

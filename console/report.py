@@ -13,7 +13,8 @@ from assay.errors import ConfigurationError, StoreError
 from console import charts
 from console.ending import count_line, infra_line
 from console.output import cell_text, clean, clock
-from console.summary import QUERIES, Row, Summary, literal, rows
+from console.runs import Row, literal, rows
+from console.summary import QUERIES, Summary
 from console.transcripts import pick
 from storage.catalog import Catalog
 

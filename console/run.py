@@ -19,8 +19,9 @@ from assay.config import PostTrainConfig
 from assay.errors import AssayError
 from assay.settings import settings
 from console.configure import Wishes, build_config, check_plugins, expected_s
-from console.live import Picture, shown
+from console.live import shown
 from console.output import clock, put_json, say
+from console.picture import Picture
 from console.server import Server, ensure_server
 
 INTERRUPTED = 130

@@ -30,7 +30,6 @@ from assay.settings import settings
 
 PORT = 4200
 START_TIMEOUT_S, TELL_EVERY_S = 180.0, 5.0
-POOL = "assay-local"
 Say = Callable[[str], None]
 
 
@@ -117,28 +116,6 @@ def stop() -> Server | None:
             _end_group(server.pid)
         _state_file().unlink(missing_ok=True)
         return server
-
-
-def deploy(say: Say) -> None:
-    """Create the work pool and every deployment of `prefect.yaml` on the server."""
-    from assay.config import prefect_yaml
-
-    env = client_env(ensure_server(say).api_url)
-    pool = [sys.executable, "-m", "prefect", "work-pool", "create", POOL, "--type", "process", "--overwrite"]
-    _must_run(pool, env, prefect_yaml().parent)
-    _must_run([sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"], env, prefect_yaml().parent)
-
-
-def worker(say: Say) -> None:
-    """Become a worker of the pool; returns never."""
-    env = client_env(ensure_server(say).api_url)
-    argv = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
-    os.execve(sys.executable, argv, env)
-
-
-def client_env(api_url: str) -> dict[str, str]:
-    """The environment in which a program talks to this server."""
-    return {**os.environ, "PREFECT_API_URL": api_url}
 
 
 def server_env(home: Path, port: int) -> dict[str, str]:
@@ -292,8 +269,3 @@ def _only_one() -> Iterator[None]:
 def _tail(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return f"{lines[-1] if lines else 'no output'} (all of it in {log})"
-
-
-def _must_run(argv: list[str], env: dict[str, str], folder: Path) -> None:
-    if subprocess.run(argv, env=env, cwd=folder, check=False).returncode:
-        raise ServerError(f"`{' '.join(argv[1:])}` failed; its output is above.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.errors import ConfigurationError
 from console.output import clean, one_line, table
-from console.summary import Row, literal, rows
+from console.runs import Row, literal, rows
 from storage.catalog import Catalog
 
 MAX_LINES = 60

@@ -7,8 +7,9 @@ from assay.settings import settings
 from console.ending import next_lines, summary_lines
 from console.output import clock, one_line, put, put_json, say, table
 from console.run import report_path
+from console.runs import all_runs
 from console.sql import open_catalog
-from console.summary import all_runs, summarise
+from console.summary import summarise
 
 
 def every(*, as_json: bool) -> None:

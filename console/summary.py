@@ -3,15 +3,12 @@
 Every figure is one SQL query over committed rows, so anybody can repeat it with `assay sql`.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from assay.errors import ConfigurationError
+from console.books import Count, Defect, counts, defects
+from console.runs import Row, find_run, literal, rows
 from storage.catalog import Catalog
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +37,6 @@ class HeldOut:
     warm_start: Rate | None
     after: Rate | None
     difference: tuple[float, float, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """One stage's books: `num_in` = `num_kept` + the sum of `dropped` by reason."""
-
-    stage: str
-    what: str
-    num_in: int
-    num_kept: int
-    dropped: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """A task that inspection caught, with one line of evidence; `planted` ones were broken on purpose."""
-
-    task_id: str
-    domain: str
-    probe: str
-    evidence: str
-    planted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,55 +85,12 @@ QUERIES = (
 )
 
 
-def literal(value: str) -> str:
-    """A SQL text literal."""
-    return "'" + value.replace("'", "''") + "'"
-
-
-def rows(catalog: Catalog, sql: str) -> list[Row]:
-    """The rows of a query as dictionaries."""
-    return list(catalog.sql(sql).pl().to_dicts())
-
-
-# `at` is a word of SQL and needs its quotes.
-RUNS_SQL = """
-    SELECT run_id, max(name) AS name, min("at") AS started_at, max("at") AS last_at, max(attempt) AS attempt,
-           arg_max(event, (attempt, "at")) AS last_event, arg_max(stage, (attempt, "at")) AS last_stage,
-           arg_max(iteration, (attempt, "at")) AS last_iteration,
-           coalesce(sum(wall_s) FILTER (event = 'stage'), 0.0) AS stages_s,
-           any_value(data_json) FILTER (event IN ('started', 'resumed')) AS started_json
-    FROM runs GROUP BY run_id ORDER BY last_at DESC"""
-
-
-def all_runs(catalog: Catalog) -> list[Row]:
-    """One row per run, newest first, with the number its config gave it and the state it is in."""
-    return [row | _standing(row) for row in rows(catalog, RUNS_SQL)]
-
-
-def find_run(catalog: Catalog, run_id: str | None = None) -> Row:
-    """The run with this id or unique prefix, or the newest, with `peers`: the runs on the same tasks, itself included.
-
-    Raises ConfigurationError when there is none.
-    """
-    known = all_runs(catalog)
-    found = [row for row in known if row["run_id"].startswith(run_id or "")]
-    exact = [row for row in found if row["run_id"] == run_id]
-    if not found:
-        named = f"no run {run_id!r}" if run_id else "no run yet"
-        raise ConfigurationError(f"The store has {named}. `assay status` lists runs; `assay run` starts one.")
-    if run_id and not exact and len(found) > 1:
-        raise ConfigurationError(f"Run {run_id!r} is ambiguous: {', '.join(row['run_id'] for row in found[:5])}.")
-    chosen = (exact or found)[0]
-    seed = chosen["config"].get("seed")
-    return chosen | {"peers": [row["run_id"] for row in known if row["config"].get("seed") == seed]}
-
-
 def summarise(catalog: Catalog, run_id: str | None = None, *, store: str = "", report: str = "") -> Summary:
     """The summary of a run (default: the newest). ConfigurationError when there is no such run."""
     run = find_run(catalog, run_id)
     run_id = str(run["run_id"])
     failures = {row["cause"]: row["n"] for row in rows(catalog, FAILURES_SQL.format(run=literal(run_id)))}
-    defects, missed = _defects(catalog, run)
+    caught, missed = defects(catalog, run)
     return Summary(
         run_id=run_id,
         name=run["name"],
@@ -170,8 +102,8 @@ def summarise(catalog: Catalog, run_id: str | None = None, *, store: str = "", r
         last_at=run["last_at"],
         policy_name=_newest_policy(catalog, run_id),
         held_out=tuple(_held_out(catalog, run_id)),
-        counts=tuple(_counts(catalog, run)),
-        defects=defects,
+        counts=tuple(counts(catalog, run)),
+        defects=caught,
         planted_missed=missed,
         failures=failures,
         failures_in_baseline=rows(catalog, IMPURE_SQL.format(run=literal(run_id)))[0]["n"],
@@ -181,13 +113,6 @@ def summarise(catalog: Catalog, run_id: str | None = None, *, store: str = "", r
         store=store,
         report=report,
     )
-
-
-def _standing(row: Row) -> Row:
-    started = json.loads(row["started_json"] or "{}")
-    states = {"finished": "finished", "interrupted": "interrupted"}
-    state = states.get(row["last_event"], "unfinished") if row["last_stage"] == "run" else "unfinished"
-    return {"number": int(started.get("number", 0)), "state": state, "config": started.get("config") or {}}
 
 
 HELD_OUT_SQL = """
@@ -233,43 +158,9 @@ def _difference(
     return change.difference, change.low, change.high
 
 
-# The newest certificate of each task. A task proven by an earlier run is not inspected again, so the certificates of
-# runs on the same tasks (equal seed) count too.
-CERTIFICATES_SQL = """
-    FROM certificates SELECT * WHERE run_id IN ({runs}) AND domain IN ({domains})
-    QUALIFY row_number() OVER (PARTITION BY task_id ORDER BY issued_at DESC) = 1"""
-
-STANDING_SQL = """
-    WITH standing AS ({certificates})
-    FROM standing SELECT count(*) AS n,
-        CASE state WHEN 'trusted' THEN state ELSE coalesce(split_part(reasons[1], ':', 1), state) END AS reason
-    GROUP BY 2"""
-
-EVIDENCE_SQL = """
-    WITH standing AS ({certificates})
-    FROM standing s LEFT JOIN evidence e ON list_contains(s.evidence_ids, e.evidence_id) AND e.finding = 'found'
-    SELECT s.task_id, s.domain, s.state, s.reasons, e.probe, e.summary
-    QUALIFY row_number() OVER (PARTITION BY s.task_id, s.task_hash ORDER BY e.probe NULLS LAST) = 1
-    ORDER BY s.domain, s.task_id"""
-
-BANDS_SQL = """
-    WITH newest AS (
-        FROM solvability SELECT * WHERE run_id = {run}
-        QUALIFY row_number() OVER (PARTITION BY task_hash ORDER BY iteration DESC, num_valid DESC) = 1)
-    FROM newest SELECT band AS reason, count(*) AS n GROUP BY 1"""
-
 FAILURES_SQL = """
     FROM trajectories SELECT coalesce(cause, failure_cause) AS cause, count(*) AS n
     WHERE run_id = {run} AND (failure_cause IS NOT NULL OR valid = false) GROUP BY 1 ORDER BY n DESC, 1"""
-
-ROLLOUTS_SQL = """
-    FROM trajectories SELECT
-        CASE WHEN valid THEN 'valid' ELSE coalesce(cause, failure_cause, 'not verified') END AS reason, count(*) AS n
-    WHERE run_id = {run} GROUP BY 1"""
-
-BATCHES_SQL = """
-    FROM batches SELECT CASE WHEN used THEN 'used' ELSE coalesce(drop_reason, 'not used') END AS reason, count(*) AS n
-    WHERE run_id = {run} AND kind = 'grpo' GROUP BY 1"""
 
 IMPURE_SQL = """
     FROM batches b JOIN trajectories t USING (trajectory_id) SELECT count(*) AS n
@@ -292,47 +183,6 @@ READ_SQL = """
 
 POLICY_SQL = """
     FROM policies SELECT name WHERE run_id = {run} ORDER BY num_updates DESC, created_at DESC LIMIT 1"""
-
-
-def certificates_sql(run: Row) -> str:
-    """The query for the standing of the run's tasks."""
-    domains = ", ".join(map(literal, run["config"].get("domains") or [""]))
-    return CERTIFICATES_SQL.format(runs=", ".join(map(literal, run["peers"])), domains=domains)
-
-
-def _counts(catalog: Catalog, run: Row) -> Iterator[Count]:
-    """The books of each stage that has any."""
-    run_id = literal(run["run_id"])
-    tasks = STANDING_SQL.format(certificates=certificates_sql(run))
-    for stage, what, kept, sql in (
-        ("inspect", "tasks", "trusted", tasks),
-        ("solvability", "tasks", "trainable", BANDS_SQL.format(run=run_id)),
-        ("rollout", "trajectories", "valid", ROLLOUTS_SQL.format(run=run_id)),
-        ("train", "trajectories", "used", BATCHES_SQL.format(run=run_id)),
-    ):
-        by_reason = {row["reason"]: row["n"] for row in rows(catalog, sql)}
-        if by_reason:
-            total = sum(by_reason.values())
-            yield Count(stage, what, total, by_reason.pop(kept, 0), by_reason)
-
-
-def _defects(catalog: Catalog, run: Row) -> tuple[tuple[Defect, ...], tuple[str, ...]]:
-    """The defective tasks that were caught, and the planted ones that were not."""
-    caught, missed = [], []
-    for row in rows(catalog, EVIDENCE_SQL.format(certificates=certificates_sql(run))):
-        planted = is_planted(row["task_id"])
-        if row["state"] == "quarantined":
-            evidence = row["summary"] or "; ".join(row["reasons"])
-            caught.append(Defect(row["task_id"], row["domain"], row["probe"] or "", evidence, planted))
-        elif planted:
-            missed.append(row["task_id"])
-    # What nobody planted is news and comes first.
-    return tuple(sorted(caught, key=lambda defect: defect.planted)), tuple(missed)
-
-
-def is_planted(task_id: str) -> bool:
-    """Whether a task was broken on purpose, which its id tells."""
-    return "defect" in task_id
 
 
 def _newest_policy(catalog: Catalog, run_id: str) -> str:

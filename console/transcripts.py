@@ -6,7 +6,8 @@ A rule is an ordering over the run's trajectories; it takes the first one that n
 from collections.abc import Iterator
 
 from console import show
-from console.summary import Row, Summary, literal, rows
+from console.runs import Row, literal, rows
+from console.summary import Summary
 from storage.catalog import Catalog
 
 MAX_PICKS = 10

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from console.inspection import fault_lines, inspect, ladder_table, wrong
-from console.summary import Row
+from console.runs import Row
 
 Capsys = pytest.CaptureFixture[str]
 

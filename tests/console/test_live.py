@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.progress import Event, emit
-from console.live import LINES, Picture, PlainLines, shown
+from console.live import PlainLines, shown
+from console.picture import LINES, Picture
 
 
 def picture_of(*events: Event, title: str = "post_train smoke") -> Picture:

@@ -82,7 +82,7 @@ def test_plots_do_not_share_ids(html: str) -> None:
 
 def test_outcomes_add_up_to_what_was_dispatched(catalog: Catalog, html: str) -> None:
     from console.report import FUNNEL_SQL
-    from console.summary import literal, rows
+    from console.runs import literal, rows
 
     outcomes: dict[str, int] = {}
     for row in rows(catalog, FUNNEL_SQL.format(run=literal(RUN))):

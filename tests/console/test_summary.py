@@ -7,7 +7,8 @@ import pytest
 from assay.errors import ConfigurationError
 from console.ending import next_lines, summary_lines
 from console.output import clean
-from console.summary import QUERIES, all_runs, summarise
+from console.runs import all_runs
+from console.summary import QUERIES, summarise
 from storage.catalog import Catalog
 from storage.store import Store
 from tests.console.lake import POLICIES, RUN, make_lake
