@@ -58,12 +58,6 @@ class ChatTokenizer:
         ended = finish_reason == "stop" and completion_ids and completion_ids[-1] in self.stop_token_ids
         return ids[1:] if ended and ids[0] in self.stop_token_ids else ids
 
-    def encode_completion(self, text: str) -> tuple[int, ...]:
-        """The ids of a whole assistant message, its end token included: what a policy would have sampled."""
-        closing = self._encode(self._reply_frame[0])[:1]
-        end = [t for t in closing if t in self.stop_token_ids] or [self.tokenizer.eos_token_id]
-        return (*self._encode(self._defuse(text)), int(end[0]))
-
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text without special tokens."""
         return self.tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)

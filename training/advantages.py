@@ -24,9 +24,7 @@ class Standing:
     in_baseline: bool
 
 
-def group_standings(
-    rewards: Sequence[float | None], *, min_valid: int = 2, normalise: bool = True
-) -> list[Standing]:
+def group_standings(rewards: Sequence[float | None], *, min_valid: int = 2, normalise: bool = True) -> list[Standing]:
     """One standing per member of a group; `None` is an invalid member.
 
     The advantage is the reward minus the mean of the valid ones, divided by their standard deviation (population)

@@ -26,7 +26,7 @@ def grpo_loss(
     reference: torch.Tensor | None = None,
     kl_coef: float = 0.0,
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """Clipped policy-gradient loss, summed, and sums of figures.
+    """Clipped policy-gradient loss, summed, and its figures, summed too.
 
     `logprobs` [T] are the policy's now, `sampled` [T] those stored at sampling, in nats; their ratio corrects for the
     policy having moved, and for any difference between engine and trainer. Per token
@@ -41,9 +41,9 @@ def grpo_loss(
     bounded = ratio.clamp(1 - clip.low, 1 + clip.high)
     loss = -torch.minimum(ratio * advantages, bounded * advantages).sum()
     figures = {
-        "ratio": ratio.sum().item(),
-        "clipped": (bounded * advantages < ratio * advantages).sum().item(),
-        "capped": (difference > math.log(clip.cap)).sum().item(),
+        "ratio_mean": ratio.sum().item(),
+        "clip_rate": (bounded * advantages < ratio * advantages).sum().item(),
+        "cap_rate": (difference > math.log(clip.cap)).sum().item(),
         "mismatch": difference.detach().abs().sum().item(),
         "kl": 0.0,
     }

@@ -100,9 +100,7 @@ def _imitated(judged: Sequence[VerifiedTrajectory]) -> list[Standing]:
     return [
         Standing(advantage=1.0, drop_reason=None, in_baseline=False)
         if item.verdict.passed
-        else Standing(
-            advantage=None, drop_reason="no_signal" if item.verdict.valid else "invalid", in_baseline=False
-        )
+        else Standing(advantage=None, drop_reason="no_signal" if item.verdict.valid else "invalid", in_baseline=False)
         for item in judged
     ]
 

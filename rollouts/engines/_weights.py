@@ -40,7 +40,9 @@ def fast_dtype() -> torch.dtype:
 def read_policy(path: str, dtype: torch.dtype) -> Any:
     """The model at a Hugging Face directory or hub id, ready for the engine. EngineError when there is none."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     _attention.register()
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=_attention.NAME)
