@@ -26,13 +26,16 @@ class Weights:
 
 
 @contextmanager
-def exported(live: Any, folder: str) -> Iterator[Weights]:
-    """`live` (a transformers module) as a bf16 directory in `folder`, in memory when that is empty; gone afterwards."""
-    num_bytes = 2 * sum(parameter.numel() for parameter in live.parameters())
+def exported(live: Any, folder: str, dtype: str) -> Iterator[Weights]:
+    """`live` (a transformers module) as a directory in `folder`, in memory when that is empty; gone afterwards.
+
+    `dtype` is what the server computes in: bfloat16 or float32.
+    """
+    num_bytes = 4 * sum(parameter.numel() for parameter in live.parameters())
     with tempfile.TemporaryDirectory(dir=folder or _scratch(num_bytes), prefix="assay-weights-") as directory:
         # Another user's server must be able to read it.
         os.chmod(directory, 0o755)
-        live.save_pretrained(directory, state_dict=_bf16_state(live))
+        live.save_pretrained(directory, state_dict=_state(live, dtype))
         for file in Path(directory).iterdir():
             file.chmod(0o644)
         yield Weights(path=directory, sketch=sketch(Path(directory)))
@@ -65,14 +68,15 @@ def sketch(directory: Path) -> str:
     return digest.hexdigest()
 
 
-def _bf16_state(live: Any) -> dict[str, Any]:
+def _state(live: Any, dtype: str) -> dict[str, Any]:
     """The state with tied weights once, as safetensors wants it, in the precision that is served."""
+    convert = "bfloat16" if dtype == "bfloat16" else "float"
     state: dict[str, Any] = {}
     seen: set[int] = set()
     for name, tensor in live.state_dict().items():
         if tensor.data_ptr() not in seen:
             seen.add(tensor.data_ptr())
-            state[name] = tensor.bfloat16() if tensor.is_floating_point() else tensor
+            state[name] = getattr(tensor, convert)() if tensor.is_floating_point() else tensor
     return state
 
 

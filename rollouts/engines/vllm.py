@@ -9,7 +9,7 @@ vLLM lives in an environment of its own (`make vllm`): its pins exclude Prefect'
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from assay.settings import settings
 from rollouts.chat import ChatTokenizer
 from rollouts.engines._vllm_checks import Served, check_logprobs, check_tokenizer, find_model, weights_checksum
 from rollouts.engines._vllm_http import Client
-from rollouts.engines._vllm_server import LocalServer, ServerOptions, check_executable
+from rollouts.engines._vllm_server import LocalServer, ServerOptions, check_executable, served_dtype
 from rollouts.engines._vllm_weights import Weights, exported, published
 from rollouts.engines._vllm_wire import completion_body, read_completions
 from rollouts.engines.base import Completion, SampleRequest
@@ -179,7 +179,10 @@ class VllmEngine:
             if live is None:
                 yield await asyncio.to_thread(published, policy.uri)
             else:
-                yield await asyncio.to_thread(stack.enter_context, exported(live, self._live_folder()))
+                yield await asyncio.to_thread(stack.enter_context, self._export(live))
+
+    def _export(self, live: Any) -> AbstractContextManager[Weights]:
+        return exported(live, self._live_folder(), "bfloat16" if self._server is None else served_dtype())
 
     def _live_folder(self) -> str:
         host = httpx.URL(self.config.url).host if self.config.url else "localhost"
