@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import EngineError
-from assay.ids import combined_digest
 from assay.records import record
 from rollouts.engines._vllm_http import Client
 from rollouts.engines._vllm_wire import completion_body, read_top_logprobs
@@ -99,15 +98,6 @@ async def check_logprobs(client: Client, served: Served, prompt_ids: tuple[int, 
             f"{gap:.3f} nats is {growth:.2f} times that of T=1, not 2. Training on them stalls. Start the server with "
             "--logprobs-mode processed_logprobs."
         )
-
-
-async def weights_checksum(client: Client) -> str:
-    """One digest of all weights as the server holds them. Raises EngineError when it cannot tell."""
-    reply = await client.post("/weight_checker", {"action": "checksum"})
-    checksums = reply.get("checksums") if isinstance(reply, dict) else None
-    if not isinstance(checksums, dict) or not checksums:
-        raise EngineError(f"{client.url}/weight_checker returned no checksums: {str(reply)[:200]}.")
-    return combined_digest(f"{name}={value}" for name, value in checksums.items())
 
 
 async def _top(client: Client, served: Served, prompt_ids: tuple[int, ...], temperature: float) -> dict[str, float]:

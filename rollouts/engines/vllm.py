@@ -8,8 +8,8 @@ vLLM lives in an environment of its own (`make vllm`): its pins exclude Prefect'
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,14 +21,16 @@ from assay.records import Message, PolicyVersion
 from assay.registry import PluginConfig
 from assay.settings import settings
 from rollouts.chat import ChatTokenizer
-from rollouts.engines._vllm_checks import Served, check_logprobs, check_tokenizer, find_model, weights_checksum
+from rollouts.engines._vllm_checks import Served, check_logprobs, check_tokenizer, find_model
 from rollouts.engines._vllm_http import Client
+from rollouts.engines._vllm_reload import can_reload, check_marker, reload_weights, weights_checksum
 from rollouts.engines._vllm_server import LocalServer, ServerOptions, check_executable, served_dtype
 from rollouts.engines._vllm_weights import Weights, exported, published
 from rollouts.engines._vllm_wire import completion_body, read_completions
 from rollouts.engines.base import Completion, SampleRequest
 
 PROBE = (Message(role="user", content="Sort the letters: d b a c"),)
+IDLE_POLL_S = 0.02
 
 
 class VllmEngine:
@@ -43,7 +45,7 @@ class VllmEngine:
         model_name: str = Field("", description="The model's name on the server by url; empty means its only one")
         weights_dir: str = Field("", description="Folder that both sides see, for live weights; empty means memory")
         request_timeout_s: float = Field(300, gt=0, description="Time limit of one request, waiting included")
-        start_timeout_s: float = Field(300, gt=0, description="Time limit for a local server to get ready")
+        start_timeout_s: float = Field(600, gt=0, description="Time limit for a local server to get ready")
         max_num_seqs: int = Field(64, ge=1, le=4096, description="Completions a local server decodes at once")
         max_model_len: int | None = Field(None, ge=16, description="Context limit in tokens; empty: the model's own")
         kv_cache_gib: int = Field(1, ge=1, le=1024, description="A local CPU server's cache, GiB")
@@ -78,19 +80,21 @@ class VllmEngine:
         return self._version
 
     async def load(self, policy: PolicyVersion, live: Any | None = None) -> None:
-        """Serve this version from now on; the first call starts or checks the server.
+        """Serve this version from now on; waits for completions under way. The first call starts or checks the server.
 
         A server by URL must see `policy.uri` (and `weights_dir` for live weights) under the same path. Raises
-        EngineError when the server is not fit, keeps its old weights, or samples are under way.
+        EngineError when the server is not fit or keeps its old weights.
         """
-        if self._num_open:
-            raise EngineError(
-                f"Cannot load {policy.id}: {self._num_open} sample calls are under way; await them first."
-            )
         self._version = None
-        started = await self._connect(policy)
-        async with self._weights(policy, live) as weights:
-            if live is not None or not started:
+        while self._num_open:  # noqa: ASYNC110 -- an asyncio.Event would tie the engine to one event loop
+            await asyncio.sleep(IDLE_POLL_S)
+        if self._client is None or not await self._client.is_healthy():
+            await self.close()
+            self._tokenizer = await asyncio.to_thread(ChatTokenizer, _tokenizer_home(policy, live))
+        with ExitStack() as stack:
+            weights = await asyncio.to_thread(stack.enter_context, self._weights(policy, live))
+            started = self._client is None and await self._connect(weights)
+            if not started:
                 await self._reload(policy, weights, is_live=live is not None)
             self._sketch = weights.sketch
         self._version = policy.id
@@ -102,7 +106,8 @@ class VllmEngine:
         self._num_open += 1
         try:
             reply = await client.post("/v1/completions", body)
-            await self._check_version(version)
+            if self._server is None and self._can_reload:
+                await check_marker(client, version)
         finally:
             self._num_open -= 1
         completions = read_completions(reply, body["n"])
@@ -130,14 +135,10 @@ class VllmEngine:
         if server is not None:
             await server.stop()
 
-    async def _connect(self, policy: PolicyVersion) -> bool:
-        """True when a server was started just now, and so serves `policy.uri`."""
-        if self._client is not None and await self._client.is_healthy():
-            return False
-        await self.close()
-        self._tokenizer = await asyncio.to_thread(ChatTokenizer, policy.uri)
+    async def _connect(self, weights: Weights) -> bool:
+        """True when a server was started just now, and so holds these weights."""
         try:
-            self._client = await self._reach(policy.uri)
+            self._client = await self._reach(weights.path)
             await self._check(self._client)
         except BaseException:
             await self.close()
@@ -170,19 +171,14 @@ class VllmEngine:
         self._served = await find_model(client, self._server.name if self._server else self.config.model_name)
         await check_tokenizer(client, self._served, self._chat())
         await check_logprobs(client, self._served, self.encode_chat(PROBE))
-        self._can_reload = await client.exists("/weight_info")
+        self._can_reload = await can_reload(client)
         self._checksum = await weights_checksum(client) if self._can_reload else ""
 
-    @asynccontextmanager
-    async def _weights(self, policy: PolicyVersion, live: Any | None) -> AsyncIterator[Weights]:
-        with ExitStack() as stack:
-            if live is None:
-                yield await asyncio.to_thread(published, policy.uri)
-            else:
-                yield await asyncio.to_thread(stack.enter_context, self._export(live))
-
-    def _export(self, live: Any) -> AbstractContextManager[Weights]:
-        return exported(live, self._live_folder(), "bfloat16" if self._server is None else served_dtype())
+    def _weights(self, policy: PolicyVersion, live: Any | None) -> AbstractContextManager[Weights]:
+        if live is None:
+            return published(policy.uri)
+        dtype = "bfloat16" if self.config.url else served_dtype()
+        return exported(live, self._chat().tokenizer, self._live_folder(), dtype)
 
     def _live_folder(self) -> str:
         host = httpx.URL(self.config.url).host if self.config.url else "localhost"
@@ -198,10 +194,12 @@ class VllmEngine:
         if not self._can_reload:
             return self._accept_as_started(policy, is_live=is_live)
         try:
-            await client.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": weights.path}})
-            await self._empty_cache(client)
-            await self._prove_change(client, policy, weights)
-            await client.post("/update_weight_version", {"new_version": policy.id})
+            before, self._checksum = self._checksum, await reload_weights(client, weights.path, policy.id)
+            if weights.surely_differ_from(self._sketch) and self._checksum == before:
+                raise EngineError(
+                    f"The vLLM server at {client.url} still holds the old weights after reloading {policy.id} from "
+                    f"{weights.path}. Does it see that folder, and this content in it?"
+                )
         except BaseException:
             # What the server holds now is unknown: the next load starts afresh.
             await self.close()
@@ -215,36 +213,6 @@ class VllmEngine:
             raise EngineError(
                 f"The vLLM server at {self.config.url} serves {served.root!r}, not {wanted}, and cannot reload "
                 "weights. Start it with VLLM_SERVER_DEV_MODE=1 (vLLM 0.32 or later)."
-            )
-
-    async def _empty_cache(self, client: Client) -> None:
-        """Cached keys and values of the old weights must not serve the new ones."""
-        reply = await client.post("/reset_prefix_cache")
-        if not (isinstance(reply, dict) and reply.get("success")):
-            raise EngineError(
-                f"The vLLM server at {client.url} did not empty its prefix cache ({reply!r}): requests of somebody "
-                "else are running on it. A training run needs a server of its own."
-            )
-
-    async def _prove_change(self, client: Client, policy: PolicyVersion, weights: Weights) -> None:
-        before, self._checksum = self._checksum, await weights_checksum(client)
-        known_to_differ = None not in (weights.sketch, self._sketch) and weights.sketch != self._sketch
-        if known_to_differ and self._checksum == before:
-            raise EngineError(
-                f"The vLLM server at {client.url} still holds the old weights after reloading {policy.id} from "
-                f"{weights.path}. Does it see that folder, and this content in it?"
-            )
-
-    async def _check_version(self, version: str) -> None:
-        """A server by URL may be reloaded by another run, and then these samples are of an unknown policy."""
-        if self._server is not None or not self._can_reload:
-            return
-        reply = await self._connected().get("/weight_info")
-        found = reply.get("weight_version") if isinstance(reply, dict) else None
-        if found != version:
-            raise EngineError(
-                f"The vLLM server at {self.config.url} holds policy {found!r} but {version!r} was loaded: another run "
-                "uses this server. Give each run its own."
             )
 
     def _body(self, request: SampleRequest, *, num_samples: int) -> dict[str, Any]:
@@ -272,3 +240,8 @@ class VllmEngine:
         if self._tokenizer is None:
             raise EngineError("The vllm engine has no tokenizer; call load first.")
         return self._tokenizer
+
+
+def _tokenizer_home(policy: PolicyVersion, live: Any | None) -> str:
+    """Live weights need not be published yet; their tokenizer is that of the model they came from."""
+    return policy.uri if live is None or Path(policy.uri).is_dir() else str(live.config._name_or_path)
