@@ -17,7 +17,7 @@ from flows.train_policy import train_policy
 from flows.verify_rollouts import verify_rollouts
 from tasks.finish import finish_run
 from tasks.names import run_name
-from tasks.stages import base_of, due_for_evaluation, iterations_to_do, opened_run, policy_after
+from tasks.stages import base_of, due_for_evaluation, is_trained, iterations_to_do, opened_run, policy_after
 
 
 @flow(name="post_train", flow_run_name=run_name, log_prints=False)
@@ -32,12 +32,13 @@ async def post_train(config: PostTrainConfig) -> str:
         await evaluate_policy(stage(0, base_of(run)))
         for iteration in iterations_to_do(run):
             before = policy_after(run, iteration - 1)
-            if iteration > 0:
-                await filter_solvable(stage(iteration, before))
-            await collect_rollouts(stage(iteration, before))
-            await verify_rollouts(stage(iteration, before))
-            after = await train_policy(stage(iteration, before))
+            if not is_trained(run, iteration):
+                if iteration > 0:
+                    await filter_solvable(stage(iteration, before))
+                await collect_rollouts(stage(iteration, before))
+                await verify_rollouts(stage(iteration, before))
+                await train_policy(stage(iteration, before))
             if due_for_evaluation(run, iteration):
-                await evaluate_policy(stage(iteration, after))
+                await evaluate_policy(stage(iteration, policy_after(run, iteration)))
         await finish_run(run)
         return run.run_id

@@ -65,8 +65,16 @@ def base_of(run: RunRef) -> str:
 
 
 def iterations_to_do(run: RunRef) -> range:
-    """The iterations whose training has not ended; 0 is the warm start, where a domain has demonstrations."""
-    return range(newest_iteration(workshop(run.config), run) + 1, run.config.iterations + 1)
+    """From the last iteration whose training ended (its evaluation may be missing) to the config's last; 0 is the warm
+    start, where a domain has demonstrations."""
+    shop = workshop(run.config)
+    first = 0 if demonstrated_domains(run.config) else 1
+    return range(max(first, newest_iteration(shop, run)), run.config.iterations + 1)
+
+
+def is_trained(run: RunRef, iteration: int) -> bool:
+    """Whether an iteration's training ended."""
+    return iteration in trained_iterations(workshop(run.config), run)
 
 
 def policy_after(run: RunRef, iteration: int) -> str:

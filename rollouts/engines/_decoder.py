@@ -196,7 +196,8 @@ class Decoder:
     def _append(self, row: Row, tail: torch.Tensor) -> None:
         layers, _, heads, _, width = row.segment.shape
         if self._tails.numel() == 0:
-            self._tails = row.segment.new_empty(layers, 2, 8, heads, 32, width)
+            # Zeros: unused room is masked, but a weight of 0 times uninitialised memory can still be NaN.
+            self._tails = row.segment.new_zeros(layers, 2, 8, heads, 32, width)
         self._reserve(len(self.rows) + 1, tail.shape[3])
         self._tails[:, :, len(self.rows), :, : tail.shape[3]] = tail
         self.rows.append(row)
@@ -208,7 +209,7 @@ class Decoder:
             return
         shape[2] = rows if num_rows <= rows else max(num_rows, 2 * rows)
         shape[4] = room if length <= room else max(length, 2 * room)
-        grown = self._tails.new_empty(shape)
+        grown = self._tails.new_zeros(shape)
         grown[:, :, :rows, :, :room] = self._tails
         self._tails = grown
 
