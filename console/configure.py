@@ -121,7 +121,7 @@ def _choose_plugin(raw: dict[str, Any], kind: str, plugin_id: str | None) -> Non
 
 # Seconds per trajectory on one CPU core with the embedded model: sampling with its share of the training step, and
 # sampling alone. Measured; a busy machine needs up to twice as much.
-_TRAIN_S, _SAMPLE_S, _START_S = 0.3, 0.1, 45.0
+_TRAIN_S, _SAMPLE_S, _START_S = 0.3, 0.1, 75.0
 
 
 def expected_s(config: PostTrainConfig) -> float | None:

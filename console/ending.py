@@ -6,7 +6,7 @@ from console.books import Count
 from console.output import clock, counted, one_line
 from console.summary import QUERIES, HeldOut, Rate, Summary
 
-SHOWN_DEFECTS = 3
+SHOWN_DEFECTS, SHOWN_PHASES = 3, 5
 WORDS = {"inspect": "inspected", "solvability": "solvable", "rollout": "rolled out", "train": "trained on"}
 
 
@@ -18,7 +18,7 @@ def summary_lines(summary: Summary) -> list[str]:
         *map(count_line, summary.counts),
         *_defect_lines(summary),
         infra_line(summary),
-        f"{'time':<12}" + "  ".join(f"{stage} {clock(s)}" for stage, s in summary.seconds.items()),
+        _time_line(summary),
         f"{'store':<12}{summary.store}",
         *([f"{'report':<12}{summary.report}"] if summary.report else []),
     ]
@@ -70,6 +70,14 @@ def _head(summary: Summary) -> str:
         f"{one_line(summary.name)} #{summary.number}  {summary.state}{where} after {clock(summary.total_s)}"
         f"  policy {one_line(summary.policy_name or 'none')}  run {summary.run_id}"
     )
+
+
+def _time_line(summary: Summary) -> str:
+    """The longest phases, then the rest of the run together."""
+    longest = list(summary.seconds.items())[:SHOWN_PHASES]
+    rest = summary.total_s - sum(seconds for _, seconds in longest)
+    phases = [*longest, ("rest", rest)] if rest >= 1 else longest
+    return f"{'time':<12}" + "  ".join(f"{stage} {clock(seconds)}" for stage, seconds in phases)
 
 
 def _defect_lines(summary: Summary) -> Iterator[str]:

@@ -14,6 +14,10 @@ from console.output import clock, counted, one_line
 
 LABEL = 10
 LABELS = {"run": "prefect", "solvability": "solvable"}
+BANDS = {"trainable": "trainable", "saturated": "saturated", "too_hard": "too hard", "unknown": "unknown"}
+# Stages whose items have a cause, and the key under which a sender may give the counts itself.
+CAUSES = {"inspect": "reasons", "rollout": "failed", "verify": "invalid"}
+Row = dict[str, Any]
 
 
 class Picture:
@@ -23,26 +27,24 @@ class Picture:
         self.title = title
         self.begin_s = begin_s
         self.expected_s = expected_s
-        self.newest: dict[str, dict[str, Any]] = {}
-        self.held_out: dict[str, list[dict[str, Any]]] = {}
-        self.quarantine_reasons: dict[str, int] = {}
-        self.last: dict[str, Any] | None = None
+        self.newest: dict[str, Row] = {}
+        self.held_out: dict[str, list[Row]] = {}
+        self.last: Row | None = None
         self.first_reward: float | None = None
         self._loop_begin_s: float | None = None
         self._loop_first = 0
         self._lock = threading.Lock()
 
     def apply(self, event: Event) -> None:
-        """Take one event in. Counts of an iteration replace those of the one before."""
+        """Take one event in. Counts of one pass over a batch do not leak into the next."""
+        stage, data = event.stage, event.data
         with self._lock:
-            self.newest[event.stage] = {**self._carried(event), **event.data}
-            if event.stage == "inspect" and event.data.get("state") == "quarantined":
-                self._count_reason(event.data)
-            if event.stage == "verify" and event.data.get("last"):
-                self.last = dict(event.data["last"])
-            if event.stage == "evaluate" and event.data.get("pass_rate") is not None:
-                self.held_out.setdefault(str(event.data.get("domain", "")), []).append(dict(event.data))
-            if event.stage == "train":
+            self.newest[stage] = _folded(stage, self.newest.get(stage, {}), data)
+            if stage == "verify" and (data.get("last") or data.get("trajectory_id")):
+                self.last = dict(data.get("last") or data)
+            if stage == "evaluate" and data.get("pass_rate") is not None:
+                self.held_out.setdefault(str(data.get("domain", "")), []).append(dict(data))
+            if stage == "train":
                 self._expect(event)
 
     def run(self, key: str, default: Any = None) -> Any:
@@ -66,16 +68,6 @@ class Picture:
         text = LINES[stage](self)
         label = LABELS.get(stage, stage)
         return f"{label:<{LABEL}}{text}" if text else ""
-
-    def _carried(self, event: Event) -> dict[str, Any]:
-        before = self.newest.get(event.stage, {})
-        same_iteration = before.get("iteration") == event.data.get("iteration", before.get("iteration"))
-        return before if same_iteration or event.stage in ("run", "train") else {}
-
-    def _count_reason(self, data: dict[str, Any]) -> None:
-        """Inspection tells the reasons task by task, as `probe: what it found`."""
-        probe = str(next(iter(data.get("reasons") or ["no reason"]))).partition(":")[0]
-        self.quarantine_reasons[probe] = self.quarantine_reasons.get(probe, 0) + 1
 
     def _expect(self, event: Event) -> None:
         """From the second training step on, the pace so far says when the run ends."""
@@ -112,23 +104,54 @@ class Picture:
             return []
         reward = self.last.get("reward")
         shown = "invalid" if reward is None else f"{reward:.2f}"
-        where = f"{one_line(self.last.get('task_id', ''), 40)}  {shown}"
+        where = f"{one_line(self.last.get('task_id') or self.last.get('domain') or '', 40)}  {shown}"
         note = one_line(self.last.get("note") or "", 60)
         return [f"{'last':<{LABEL}}{where}  {note}".rstrip() + f"   assay show {self.last.get('trajectory_id', '')}"]
 
 
-def _ends(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _folded(stage: str, before: Row, data: Row) -> Row:
+    """The stage's figures after `data`. What is told item by item (a cause, a domain's share) is counted here."""
+    if stage in ("run", "train"):
+        return {**before, **data}
+    if stage == "solvability":
+        return {"by_domain": {**before.get("by_domain", {}), data.get("domain"): data}}
+    if stage in CAUSES and _new_pass(before, data):
+        before = {}
+    causes = dict(before.get("causes", {}))
+    told = data.get(CAUSES.get(stage, ""))
+    cause = data.get("cause") or _quarantined_by(data)
+    if isinstance(told, dict):
+        causes = dict(told)
+    elif cause:
+        causes[cause] = causes.get(cause, 0) + 1
+    return {**before, **data, "causes": causes}
+
+
+def _new_pass(before: Row, data: Row) -> bool:
+    """Another iteration or purpose, or a count that begins again."""
+    changed = any(before.get(key) != data.get(key, before.get(key)) for key in ("iteration", "purpose"))
+    return changed or (data.get("done") or 0) <= (before.get("done") or 0)
+
+
+def _quarantined_by(data: Row) -> str:
+    """The probe that quarantined a task: reasons read `probe: what it found`."""
+    if data.get("state") != "quarantined":
+        return ""
+    return str(next(iter(data.get("reasons") or ["no reason"]))).partition(":")[0]
+
+
+def _ends(seen: list[Row]) -> list[Row]:
     return seen if len(seen) < 4 else [seen[0], seen[1], seen[-1]]
 
 
-def _rate(data: dict[str, Any]) -> str:
+def _rate(data: Row) -> str:
     interval = ""
     if data.get("low") is not None and data.get("high") is not None:
         interval = f" [{data['low']:.2f}, {data['high']:.2f}]"
     return f"{one_line(data.get('policy_name', ''))} {data['pass_rate']:.2f}{interval}"
 
 
-def _progress(data: dict[str, Any], unit: str = "") -> str:
+def _progress(data: Row, unit: str = "") -> str:
     done, total = data.get("done"), data.get("total")
     if done is None:
         return ""
@@ -137,56 +160,67 @@ def _progress(data: dict[str, Any], unit: str = "") -> str:
 
 def _inspect(picture: Picture) -> str:
     data = picture.newest.get("inspect", {})
-    told = data.get("reasons")
-    reasons = told if isinstance(told, dict) else picture.quarantine_reasons
-    quarantined = f"{data.get('quarantined')} quarantined" + (f" ({counted(reasons)})" if reasons else "")
+    quarantined = f"{data['quarantined']} quarantined{_why(data)}" if data.get("quarantined") else ""
     draft = f"{data['draft']} unproven" if data.get("draft") else ""
-    trusted = _n(data, "trusted")
-    return _join(_progress(data, " tasks"), trusted, quarantined if data.get("quarantined") else "", draft)
+    return _join(_progress(data, " tasks"), _n(data, "trusted"), quarantined, draft)
 
 
 def _solvability(picture: Picture) -> str:
-    data = picture.newest.get("solvability", {})
-    bands = [_n(data, "trainable"), _n(data, "saturated"), _n(data, "too_hard", "too hard")]
-    return _join(_progress(data), *bands)
+    shares = picture.newest.get("solvability", {}).get("by_domain", {}).values()
+    totals = {key: sum(share.get(key) or 0 for share in shares) for key in BANDS}
+    done = sum(share.get("done") or 0 for share in shares)
+    return _join(f"{done} tasks", *(f"{n} {BANDS[key]}" for key, n in totals.items() if n)) if done else ""
 
 
 def _rollout(picture: Picture) -> str:
     data = picture.newest.get("rollout", {})
-    failed = data.get("failed") or {}
-    invalid = f"failed {sum(failed.values())} ({counted(failed)})" if failed else ""
     running = f"running {data['running']}" if data.get("running") else ""
-    return _join(_iteration(data), _progress(data), invalid, running)
+    return _join(_pass(data), _progress(data), _faults("failed", data), running)
 
 
 def _verify(picture: Picture) -> str:
     data = picture.newest.get("verify", {})
-    invalid = data.get("invalid") or {}
-    refused = f"invalid {sum(invalid.values())} ({counted(invalid)})" if invalid else ""
     figures = [f"{key} {data[key]}" for key in ("valid", "passed") if data.get(key) is not None]
-    return _join(_iteration(data), _progress(data), *figures, refused)
+    return _join(_pass(data), _progress(data), *figures, _faults("invalid", data))
 
 
 def _gate(picture: Picture) -> str:
     data = picture.newest.get("gate", {})
-    if "ok" not in data:
-        return ""
-    return _join("passed" if data["ok"] else "BLOCKED", one_line(data.get("detail") or "", 80))
+    if "num_rules" in data:
+        broken = one_line("; ".join(data.get("broken") or ()), 80)
+        return _join("BLOCKED" if data["num_broken"] else "passed", f"{data['num_rules']} rules", broken)
+    if "ok" in data:
+        return _join("passed" if data["ok"] else "BLOCKED", one_line(data.get("detail") or "", 80))
+    return ""
 
 
 def _train(picture: Picture) -> str:
     data = picture.newest.get("train", {})
     if not data:
         return ""
-    step = "warm start" if data.get("kind") == "sft" else f"step {data.get('iteration')}/{data.get('iterations')}"
-    signal = data.get("groups_with_signal_rate")
-    loss = data.get("loss")
+    of = f"/{data['iterations']}" if data.get("iterations") else ""
+    signal, loss = data.get("groups_with_signal_rate"), data.get("loss")
     return _join(
-        step,
+        "warm start" if data.get("kind") == "sft" else f"step {data.get('iteration')}{of}",
         _reward(picture.first_reward, data.get("reward_mean")),
         "" if signal is None else f"groups with signal {signal:.0%}",
         "" if loss is None else f"loss {loss:.3g}",
     )
+
+
+def _faults(word: str, data: Row) -> str:
+    causes = data.get("causes", {})
+    return f"{word} {sum(causes.values())}{_why(data)}" if causes else ""
+
+
+def _why(data: Row) -> str:
+    return f" ({counted(data['causes'])})" if data.get("causes") else ""
+
+
+def _pass(data: Row) -> str:
+    """Which pass the counts are of: `#2`, `evaluation`."""
+    iteration = f"#{data['iteration']}" if data.get("iteration") is not None else ""
+    return _join(iteration, one_line(data.get("purpose") or ""))
 
 
 def _reward(first: float | None, now: float | None) -> str:
@@ -195,11 +229,7 @@ def _reward(first: float | None, now: float | None) -> str:
     return f"reward {now:.2f}" if first is None or first == now else f"reward {first:.2f} -> {now:.2f}"
 
 
-def _iteration(data: dict[str, Any]) -> str:
-    return f"#{data['iteration']}" if data.get("iteration") is not None else ""
-
-
-def _n(data: dict[str, Any], key: str, word: str = "") -> str:
+def _n(data: Row, key: str, word: str = "") -> str:
     return f"{data[key]} {word or key}" if data.get(key) is not None else ""
 
 
@@ -207,12 +237,12 @@ def _join(*parts: str) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _prefect(picture: Picture) -> str:
-    return one_line(picture.run("flow_run_url") or "")
+def _run(picture: Picture) -> str:
+    return _join(one_line(picture.run("flow_run_url") or ""), one_line(picture.run("message") or "", 80))
 
 
 LINES: dict[str, Callable[[Picture], str]] = {
-    "run": _prefect,
+    "run": _run,
     "inspect": _inspect,
     "solvability": _solvability,
     "rollout": _rollout,

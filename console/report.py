@@ -52,7 +52,8 @@ FUNNEL_SQL = """
 DISPATCHED_SQL = "FROM raw_trajectories SELECT count(DISTINCT trajectory_id) AS num WHERE run_id = {run}"
 
 TIME_SQL = """
-    FROM runs SELECT stage, round(sum(wall_s), 1) AS seconds, count(*) AS times
+    FROM runs
+    SELECT stage || if(label = '', '', ' ' || label) AS stage, round(sum(wall_s), 1) AS seconds, count(*) AS times
     WHERE run_id = {run} AND event = 'stage' GROUP BY 1 ORDER BY 2 DESC"""
 
 

@@ -167,8 +167,8 @@ IMPURE_SQL = """
     WHERE b.run_id = {run} AND b.in_baseline AND NOT coalesce(t.valid, false)"""
 
 SECONDS_SQL = """
-    FROM runs SELECT stage, sum(wall_s) AS seconds WHERE run_id = {run} AND event = 'stage'
-    GROUP BY 1 ORDER BY 2 DESC"""
+    FROM runs SELECT stage || if(label = '', '', ' ' || label) AS stage, sum(wall_s) AS seconds
+    WHERE run_id = {run} AND event = 'stage' GROUP BY 1 ORDER BY 2 DESC"""
 
 TOTAL_SQL = """
     FROM runs SELECT greatest(coalesce(max(wall_s) FILTER (stage = 'run'), 0.0),

@@ -31,7 +31,7 @@ def test_each_stage_has_one_line_in_the_order_of_the_pipeline() -> None:
     assert picture.lines(134.0) == [
         "smoke #3  policy v1" + " " * 43 + "2:14",
         "inspect   24 tasks  21 trusted  3 quarantined (oracle_accepted 3)",
-        "solvable  20  12 trainable  3 saturated  5 too hard",
+        "solvable  20 tasks  12 trainable  3 saturated  5 too hard",
         "rollout   #2  192/320  failed 6 (sandbox 6)  running 12",
         "verify    #2  64  valid 58  passed 20  invalid 6 (sandbox 6)",
         "gate      passed  11 expectations",
@@ -60,10 +60,12 @@ def test_reasons_told_task_by_task_are_counted_by_probe() -> None:
     assert picture_of(*events).line("inspect") == "inspect   3 tasks  1 trusted  2 quarantined (noop_rejected 2)"
 
 
-def test_the_link_to_the_run_is_shown_as_soon_as_it_is_known() -> None:
+def test_the_link_to_the_run_and_what_is_starting_are_shown() -> None:
     picture = picture_of(Event("run", {"flow_run_url": "http://127.0.0.1:4200/runs/flow-run/1"}))
     picture.apply(Event("run", {"policy_name": "v1"}))
     assert picture.lines(0.0)[1] == "prefect   http://127.0.0.1:4200/runs/flow-run/1"
+    picture.apply(Event("run", {"message": "starting vLLM"}))
+    assert picture.line("run") == "prefect   http://127.0.0.1:4200/runs/flow-run/1  starting vLLM"
 
 
 def test_an_invalid_last_trajectory_has_no_number() -> None:
@@ -81,12 +83,40 @@ def test_the_expected_end_follows_the_pace_of_the_training_steps() -> None:
     assert picture.expected_s == 180.0
 
 
-def test_counts_of_an_iteration_do_not_leak_into_the_next() -> None:
+def test_counts_of_one_pass_do_not_leak_into_the_next() -> None:
     picture = picture_of(
-        Event("rollout", {"iteration": 1, "done": 8, "total": 8, "failed": {"sandbox": 2}}),
-        Event("rollout", {"iteration": 2, "done": 1, "total": 8}),
+        Event("rollout", {"purpose": "train", "done": 1, "total": 2, "failed": 0, "cause": None}),
+        Event("rollout", {"purpose": "train", "done": 2, "total": 2, "failed": 1, "cause": "sandbox"}),
     )
-    assert picture.line("rollout") == "rollout   #2  1/8"
+    assert picture.line("rollout") == "rollout   train  2  failed 1 (sandbox 1)"
+    picture.apply(Event("rollout", {"purpose": "evaluation", "done": 3, "total": 8, "cause": None}))
+    assert picture.line("rollout") == "rollout   evaluation  3/8"
+    picture.apply(Event("rollout", {"purpose": "evaluation", "done": 4, "total": 8, "cause": "engine"}))
+    picture.apply(Event("rollout", {"purpose": "evaluation", "done": 1, "total": 8, "cause": None}))
+    assert picture.line("rollout") == "rollout   evaluation  1/8"
+
+
+def test_causes_and_domains_told_one_by_one_are_counted() -> None:
+    causes = [None, "sandbox", "engine", "sandbox"]
+    verify = [
+        Event("verify", {"done": i, "total": 9, "valid": 1, "cause": cause, "trajectory_id": f"t_{i}", "domain": "d"})
+        for i, cause in enumerate(causes, start=1)
+    ]
+    bands = [
+        Event("solvability", {"domain": d, "done": 6, "total": 6, "trainable": 4, "unknown": 1, "too_hard": 1})
+        for d in ("a", "b")
+    ]
+    picture = picture_of(*verify, *bands)
+    assert picture.line("verify") == "verify    4/9  valid 1  invalid 3 (sandbox 2, engine 1)"
+    assert picture.line("solvability") == "solvable  12 tasks  8 trainable  2 too hard  2 unknown"
+    assert picture.lines(0.0)[-1] == "last      d  invalid   assay show t_4"
+
+
+def test_the_gate_says_what_is_broken() -> None:
+    gate = {"num_rules": 38, "num_broken": 1, "broken": ("reward: 3 rows are above 1",)}
+    assert picture_of(Event("gate", gate)).line("gate") == "gate      BLOCKED  38 rules  reward: 3 rows are above 1"
+    gate = {"num_rules": 38, "num_broken": 0, "broken": ()}
+    assert picture_of(Event("gate", gate)).line("gate") == "gate      passed  38 rules"
 
 
 def test_held_out_shows_the_start_the_warm_start_and_the_newest() -> None:
