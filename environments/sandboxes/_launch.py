@@ -34,9 +34,10 @@ def launch(
                 on_failure.callback(os.close, ours[name])
                 always.callback(os.close, theirs[name])
             os.write(ours["seccomp"], seccomp)
+            words = [encoded(word) for word in command(theirs)]
             pid = os.fork()
             if pid == 0:
-                _become_bwrap(command, stdin, theirs, user, limits)
+                _become_bwrap(words, stdin, theirs, user, limits)
         on_failure.pop_all()
     os.close(ours.pop("seccomp"))
     for name in _FROM_CHILD:
@@ -50,7 +51,7 @@ def encoded(word: str) -> bytes:
 
 
 def _become_bwrap(
-    command: CommandLine,
+    words: list[bytes],
     stdin: int,
     fds: Mapping[str, int],
     user: tuple[int, int] | None,
@@ -61,7 +62,6 @@ def _become_bwrap(
         for source, target in ((stdin, 0), (fds["stdout"], 1), (fds["stderr"], 2)):
             os.dup2(source, target)
         _keep_only({fds[name] for name in ("status", "block", "seccomp")})
-        words = [encoded(word) for word in command(fds)]
         _offer_to_oom_killer()
         if user:
             os.setgroups([])

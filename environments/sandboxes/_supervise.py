@@ -10,6 +10,7 @@ nothing, because requests and replies are memory files.
 
 import collections
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -261,4 +262,7 @@ def _live(control: socket.socket, parent: int, build: Callable[[], Supervisor]) 
         _wire.send(control, {"error": str(error)})
         return
     _wire.send(control, {"limits": supervisor.limits()})
+    # Without this every fork copies the pages that the collector writes to.
+    gc.collect()
+    gc.freeze()
     supervisor.serve()
