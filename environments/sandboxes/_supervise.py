@@ -132,15 +132,17 @@ class Supervisor:
         self._next_uid += 1
         uid, gid = _throwaway(self._next_uid) if self.as_root else (os.getuid(), os.getgid())
         box = Box(header["box"], uid, gid, header["limits"])
-        work_dir = self.jail.make_box(box.id, uid, gid, box.limits["disk_bytes"])
-        try:
+        with contextlib.ExitStack() as on_failure:
+            work_dir = self.jail.make_box(box.id, uid, gid, box.limits["disk_bytes"])
+            on_failure.callback(self.jail.remove_box, box.id)
+            on_failure.callback(os.close, work_dir)
             if self._cgroups:
                 memory = box.limits["memory_bytes"] + box.limits["disk_bytes"]
                 self._cgroups.create(box.id, memory=memory, pids=box.limits["max_processes"])
-            self._boxes[box.id] = box
-            self._answer(connection, {"uid": uid, "gid": gid}, (work_dir,))
-        finally:
-            os.close(work_dir)
+            on_failure.pop_all()
+        self._boxes[box.id] = box
+        self._answer(connection, {"uid": uid, "gid": gid}, (work_dir,))
+        os.close(work_dir)
 
     def _exec(self, header: dict[str, Any], connection: socket.socket, stdin: int) -> None:
         box = self._boxes.get(header["box"])

@@ -534,6 +534,12 @@ async def test_a_failing_creation_leaves_no_sandbox(backend: Backend) -> None:
         await backend.create(SandboxSpec(files={"../escape": ""}))
 
 
+async def test_a_size_the_kernel_refuses_is_an_error_and_not_a_broken_backend(backend: Backend) -> None:
+    with pytest.raises(SandboxError):
+        await made(backend, disk_bytes=-1)
+    await (await backend.create(SandboxSpec())).destroy()
+
+
 async def test_many_sandboxes_at_once_do_not_mix_their_answers(backend: Backend) -> None:
     async def one(number: int) -> str:
         sandbox = await backend.create(SandboxSpec(files={"number": str(number)}))
