@@ -48,11 +48,12 @@ EVIDENCE_SQL = """
     QUALIFY row_number() OVER (PARTITION BY s.task_id, s.task_hash ORDER BY e.probe NULLS LAST) = 1
     ORDER BY s.domain, s.task_id"""
 
+# Tasks too little is known about stay in: only a proven band keeps one out.
 BANDS_SQL = """
     WITH newest AS (
         FROM solvability SELECT * WHERE run_id = {run}
         QUALIFY row_number() OVER (PARTITION BY task_hash ORDER BY iteration DESC, num_valid DESC) = 1)
-    FROM newest SELECT band AS reason, count(*) AS n GROUP BY 1"""
+    FROM newest SELECT if(band = 'unknown', 'trainable', band) AS reason, count(*) AS n GROUP BY 1"""
 
 ROLLOUTS_SQL = """
     FROM trajectories SELECT
