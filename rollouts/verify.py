@@ -107,10 +107,18 @@ class _Reporter:
             valid=self.num_valid,
             passed=self.num_passed,
             trajectory_id=verified.trajectory.id,
+            task_id=verified.trajectory.task_id,
             domain=verified.trajectory.domain,
             reward=verdict.reward,
+            note=_note(verdict),
             cause=verdict.failure.cause.value if verdict.failure else None,
         )
+
+
+def _note(verdict: Verdict) -> str:
+    """The most telling term: the weighted one that cost the most."""
+    lost = max((t for t in verdict.terms if t.weight), key=lambda t: t.weight * (1 - t.value), default=None)
+    return "" if lost is None or lost.value == 1.0 else f"{lost.name} {lost.value:.2f} {lost.note}".strip()
 
 
 def _check(trajectory: Trajectory, task_of: Mapping[str, TaskSpec], domain_of: Mapping[str, Domain]) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import polars as pl
+from prefect.runtime import flow_run
 
 from assay.config import PostTrainConfig, StageConfig
 from assay.errors import ConfigurationError
@@ -45,7 +46,15 @@ async def opened_run(config: PostTrainConfig) -> AsyncIterator[RunRef]:
     """The config's run, begun or resumed, with its workshop open."""
     async with opened(config) as shop:
         run = begin_run(shop.store, config)
-        emit("run", run_id=run.run_id, name=run.name, state="running", store=shop.store.uri, attempt=run.attempt)
+        emit(
+            "run",
+            run_id=run.run_id,
+            name=run.name,
+            state="running",
+            store=shop.store.uri,
+            attempt=run.attempt,
+            flow_run_url=flow_run.ui_url,
+        )
         yield run
 
 

@@ -1,13 +1,13 @@
 """Training as Prefect tasks: gate the data, make the batch, update, publish, record the lineage."""
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
 
 from prefect import task
 
 from assay.ids import short_id
 from assay.progress import emit
-from assay.records import PolicyVersion, TrainingBatch
+from assay.records import PolicyVersion, TrainingBatch, VerifiedTrajectory
 from quality.expectations import gate
 from tasks.inspect_tasks import trusted
 from tasks.lookup import rewards_of, trajectories_of, turns_of, verified
@@ -48,23 +48,23 @@ async def update_policy(stage: Stage, plan: RolloutPlan) -> str:
     shop, parent = workshop(stage.config), stage.policy
     name = "warm_start" if stage.iteration == 0 else "train"
     async with timed(shop.store, stage.run, name, stage.iteration) as figures:
-        batch = await asyncio.to_thread(_batch, shop, stage, plan)
-        policy = await _trained(shop, stage, batch) if batch.samples else parent
-        figures |= {"policy_id": policy.id, "batch_id": batch.id, **policy.metrics, **_dropped(batch)}
+        batch, seen = await asyncio.to_thread(_batch, shop, stage, plan)
+        policy = await _trained(shop, stage, batch, seen) if batch.samples else parent
+        figures |= {"policy_id": policy.id, "batch_id": batch.id, **policy.metrics, **seen}
     return policy.id
 
 
-def _batch(shop: Workshop, stage: Stage, plan: RolloutPlan) -> TrainingBatch:
+def _batch(shop: Workshop, stage: Stage, plan: RolloutPlan) -> tuple[TrainingBatch, dict[str, float]]:
     judged = verified(shop, [request.id for request in plan.requests(shop, stage.run)])
     kind: Kind = "sft" if stage.iteration == 0 else "grpo"
     batch, fates = make_batch(judged, kind=kind, policy_version=stage.policy.id)
     rows = [{**fate, "run_id": stage.run.run_id, "iteration": stage.iteration} for fate in fates]
     key = f"{stage.run.run_id}/{stage.iteration}/{batch.id}"
     shop.store.commit("batches", rows, key=key, run_id=stage.run.run_id)
-    return batch
+    return batch, _seen(judged, batch)
 
 
-async def _trained(shop: Workshop, stage: Stage, batch: TrainingBatch) -> PolicyVersion:
+async def _trained(shop: Workshop, stage: Stage, batch: TrainingBatch, seen: dict[str, float]) -> PolicyVersion:
     policy_id = short_id("p", [stage.policy.id, batch.kind, batch.id, shop.trainer.settings_digest()])
     known = shop.ledger.find(policy_id)
     if known is not None and weights_dir(policy_id).is_dir():
@@ -89,7 +89,7 @@ async def _trained(shop: Workshop, stage: Stage, batch: TrainingBatch) -> Policy
     shop.ledger.record(policy)
     shop.trained_to(policy)
     prune_weights(shop, stage.run)
-    _tell(stage, batch, policy)
+    _tell(stage, batch, policy, seen)
     return policy
 
 
@@ -97,16 +97,25 @@ def _next_name(stage: Stage) -> str:
     return f"v{int(stage.policy.name.removeprefix('v')) + 1}"
 
 
-def _dropped(batch: TrainingBatch) -> dict[str, Any]:
-    return {f"num_{reason}": num for reason, num in batch.dropped.items()} | {"num_samples": len(batch.samples)}
+def _seen(judged: Sequence[VerifiedTrajectory], batch: TrainingBatch) -> dict[str, float]:
+    """What the batch was made of: mean valid reward, share of groups with signal, samples, drops by reason."""
+    rewards = [v.verdict.reward for v in judged if v.verdict.reward is not None]
+    num_groups = len({v.trajectory.group_id for v in judged})
+    with_signal = len({sample.group_id for sample in batch.samples})
+    dropped = {f"num_{reason}": float(num) for reason, num in batch.dropped.items()}
+    return dropped | {
+        "reward_mean": sum(rewards) / max(len(rewards), 1),
+        "groups_with_signal_rate": with_signal / max(num_groups, 1),
+        "num_samples": float(len(batch.samples)),
+    }
 
 
-def _tell(stage: Stage, batch: TrainingBatch, policy: PolicyVersion) -> None:
+def _tell(stage: Stage, batch: TrainingBatch, policy: PolicyVersion, seen: dict[str, float]) -> None:
     emit(
         "train",
         iteration=stage.iteration,
         iterations=stage.config.iterations,
         kind=batch.kind,
         policy_name=policy.name,
-        **policy.metrics,
+        **(policy.metrics | seen),
     )
