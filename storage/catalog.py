@@ -7,18 +7,18 @@ them: the files of a table are then checked once for rows with equal keys, and o
 pay for leaving them out.
 """
 
+import os
 import re
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import duckdb
-import polars as pl
 
 from assay.errors import ConfigurationError, StoreError, StoreUnreachable
+from storage.answers import Result
 from storage.commits import LiveFile, Snapshot
 from storage.names import DATA
 from storage.store import Store
@@ -37,9 +37,7 @@ from storage.views import (
     view_of,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+__all__ = ["Catalog", "Result"]
 
 Params = Sequence[Any] | Mapping[str, Any] | None
 _READING = {"SELECT", "FROM", "WITH", "VALUES", "PIVOT", "UNPIVOT", "DESCRIBE", "DESC", "SHOW", "SUMMARIZE", "TABLE"}
@@ -52,38 +50,9 @@ _CONFIG: dict[str, Any] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
-    "temp_directory": f"{tempfile.gettempdir()}/assay-duckdb",
+    "temp_directory": f"{tempfile.gettempdir()}/assay-duckdb-{os.getuid()}",
 }
 _UNREADABLE = (duckdb.IOException, duckdb.HTTPException)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """An answer, all of it in memory: `seconds` it took, `snapshot` of the store it is about (c_000041)."""
-
-    table: "pa.Table"
-    seconds: float
-    snapshot: str
-
-    @property
-    def columns(self) -> list[str]:
-        return _distinct(self.table.column_names)
-
-    @property
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Python values, row by row."""
-        return self.pl().rows()
-
-    def __len__(self) -> int:
-        return self.table.num_rows
-
-    def pl(self) -> pl.DataFrame:
-        """As polars. Sums of whole numbers are whole numbers; a column name that comes twice gets a number."""
-        return pl.DataFrame([_plain(name, self.table.column(i)) for i, name in enumerate(self.columns)])
-
-    def df(self) -> "pd.DataFrame":
-        """As pandas."""
-        return self.pl().to_pandas()
 
 
 class Catalog:
@@ -96,13 +65,16 @@ class Catalog:
         self._store = store
         self._lock = threading.RLock()
         self._behind = tables_behind()
-        self._connection = _connect(store)
         self.refresh()
 
     def refresh(self) -> str:
-        """Show the store as it is now; returns the snapshot's name."""
+        """Show the store as it is now; returns the snapshot's name.
+
+        A fresh session: questions under way in other threads keep the one they began with.
+        """
         with self._lock:
             self._snapshot: Snapshot = self._store.snapshot()
+            self._connection = _connect(self._store)
             self._filled: set[str] = set()
             for name in TABLES:
                 self._define(name, ())
@@ -241,30 +213,6 @@ def _native_reader(connection: duckdb.DuckDBPyConnection, store: Store) -> bool:
     fields = ", ".join(f"{name} {literal(value)}" for name, value in (store.objects.secret() or {}).items())
     connection.execute(f"CREATE SECRET store (TYPE s3, {fields})")
     return True
-
-
-def _plain(name: str, values: "pa.ChunkedArray") -> pl.Series:
-    """A column as polars has it; DuckDB's 128-bit sums become 64-bit where they fit, unknown types text."""
-    try:
-        series = pl.Series(name, pl.from_arrow(values))
-    except (pl.exceptions.PolarsError, TypeError, ValueError):
-        return pl.Series(name, [None if v is None else str(v) for v in values.to_pylist()], pl.String())
-    if series.dtype == pl.Decimal(38, 0):
-        narrow = series.cast(pl.Int64(), strict=False)
-        return narrow if narrow.null_count() == series.null_count() else series
-    return series
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that were there before: a, a_1, a_2."""
-    seen: list[str] = []
-    for name in names:
-        number, candidate = 0, name
-        while candidate in seen:
-            number += 1
-            candidate = f"{name}_{number}"
-        seen.append(candidate)
-    return seen
 
 
 def _short(query: str) -> str:

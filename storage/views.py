@@ -87,7 +87,7 @@ def table_sql(table: Table, rows: str, dropped: str | None) -> str:
 
 def has_repeats_sql(rows: str, key: Sequence[str]) -> str:
     """True when two rows share a key. Reads the key's columns only."""
-    return f"SELECT count(*) > count(DISTINCT ({', '.join(map(quoted, key))},)) FROM ({rows})"
+    return f"SELECT count(*) > count(DISTINCT row({', '.join(map(quoted, key))})) FROM ({rows})"
 
 
 def repeats_sql(rows: str, key: Sequence[str], order: str, *, keep: Literal["first", "last"]) -> str:

@@ -267,6 +267,25 @@ def test_threads_may_share_a_catalogue(local: Store) -> None:
         assert list(pool.map(ask, range(6))) == [[[("toy", 4, 0.5)]] * 5] * 6
 
 
+def test_a_refresh_does_not_disturb_questions_under_way(local: Store) -> None:
+    write_rollouts(local, a_group())
+    catalog = Catalog(local)
+    done = threading.Event()
+
+    def ask(_: int) -> set[object]:
+        answers: set[object] = set()
+        while not done.is_set():
+            answers |= set(catalog.sql(BY_DOMAIN).rows)
+        return answers
+
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(ask, i) for i in range(3)]
+        for _ in range(8):
+            catalog.refresh()
+        done.set()
+        assert set().union(*(one.result() for one in asking)) == {("toy", 4, 0.5)}
+
+
 def test_a_store_of_three_hundred_commits_opens_in_under_a_second_of_work(local: Store) -> None:
     each(lambda i: local.commit("runs", [event(i)], key=f"k{i}", run_id="r"), range(300))
     begin = time.process_time()

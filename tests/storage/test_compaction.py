@@ -74,6 +74,7 @@ def test_of_racing_compactions_one_wins_and_no_row_doubles(store: Store) -> None
     with ThreadPoolExecutor(4) as pool:
         merged = list(pool.map(merge, range(4)))
     assert sorted(merged)[-1] == 4
+    assert len(store.objects.list(DATA)) == 5
     assert store.frame("runs").equals(rows)
     assert store_at(store, 2).sweep(older_than_s=0)
     assert len(store.objects.list(DATA)) == 1
@@ -97,6 +98,15 @@ def test_replaced_files_stay_for_those_who_still_read_them(local: Store) -> None
     # The files are five days old, but were replaced just now.
     assert late.sweep() == []
     assert len(store_at(local, 7).sweep()) == 2
+
+
+def test_a_merged_file_that_was_merged_again_stays_for_its_readers(local: Store) -> None:
+    fill(local, 0, 1)
+    local.compact("runs")
+    fill(local, 2)
+    late = store_at(local, 5)
+    assert late.compact("runs") == 2
+    assert late.sweep() == []
 
 
 def test_replaced_compactions_are_swept_with_their_files(local: Store) -> None:
