@@ -117,5 +117,6 @@ def _tell(stage: Stage, batch: TrainingBatch, policy: PolicyVersion, seen: dict[
         iterations=stage.config.iterations,
         kind=batch.kind,
         policy_name=policy.name,
-        **(policy.metrics | seen),
+        **policy.metrics,
+        **seen,
     )
