@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.services import s3_server
+
+__all__ = ["s3_server"]
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -14,6 +14,12 @@ from flows.post_train import post_train
 from storage.store import Store
 from tests.flows.conftest import ROOT, SORT, rows, sort_config, write_config
 
+# Steep enough for the tiny model to learn in seconds; the warm start is short so that there is something left to learn.
+TRAINER = {
+    "id": "embedded",
+    "options": {"sft_learning_rate": 1e-3, "sft_epochs": 12, "learning_rate": 3e-4},
+}
+
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 

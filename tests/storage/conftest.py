@@ -8,9 +8,7 @@ import pytest
 from storage.backends.base import ObjectStore
 from storage.objects import open_object_store
 from storage.store import Store
-from tests.services import S3Server, s3_server
-
-__all__ = ["s3_server"]
+from tests.services import S3Server
 
 
 @pytest.fixture(params=["folder", "s3"])
