@@ -13,12 +13,12 @@ async def can_reload(client: Client) -> bool:
     return await client.exists(MARKER)
 
 
-async def reload_weights(client: Client, path: str, version: str) -> str:
+async def reload_weights(client: Client, path: str, version: str, *, method: str) -> str:
     """Make the server hold the weights at `path` and call them `version`; returns their checksum.
 
-    Raises EngineError; what the server holds is then unknown.
+    `method` is that of the server's workers. Raises EngineError; what the server holds is then unknown.
     """
-    await client.post("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": path}})
+    await client.post("/collective_rpc", {"method": method, "kwargs": {"weights_path": path}})
     # Cached keys and values of the old weights must not serve the new ones.
     reply = await client.post("/reset_prefix_cache")
     if not (isinstance(reply, dict) and reply.get("success")):

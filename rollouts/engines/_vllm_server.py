@@ -26,6 +26,10 @@ log = logging.getLogger("assay")
 
 CPU_INFO = Path("/proc/cpuinfo")
 WATCHDOG = Path(__file__).with_name("_vllm_watchdog.py")
+# The one folder of ours on the server's path; beside it lie files named like the libraries the server needs.
+EXTENSION_FOLDER = Path(__file__).with_name("_vllm_server_side")
+EXTENSION = "assay_vllm_worker.PolicyReload"
+RELOAD_METHOD = "reload_policy"
 POLL_S = 0.25
 SAY_EVERY_S = 15.0
 # The watchdog itself gives the server 10 s before it kills it.
@@ -157,6 +161,7 @@ def server_command(options: ServerOptions, model: str, name: str, port: int) -> 
     command += ["--max-num-seqs", str(options.max_num_seqs), "--logprobs-mode", "processed_logprobs"]
     # The model's own generation_config.json may ask for top_k and the like.
     command += ["--generation-config", "vllm", "--disable-log-stats"]
+    command += ["--worker-extension-cls", EXTENSION]
     if options.max_model_len is not None:
         command += ["--max-model-len", str(options.max_model_len)]
     if not on_cuda():
@@ -166,7 +171,8 @@ def server_command(options: ServerOptions, model: str, name: str, port: int) -> 
 
 def server_environment(model: str, api_key: str, kv_cache_gib: int) -> dict[str, str]:
     """This process's environment without what would lead another Python astray, and with vLLM's settings."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
+    environment["PYTHONPATH"] = str(EXTENSION_FOLDER)
     # Weights are reloaded through the development endpoints; the server listens on this machine only.
     environment |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_API_KEY": api_key}
     environment |= {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
