@@ -2,14 +2,14 @@
 
     level 1   lead-in + one sentence                       "Today Ana Ruiz from Lima ordered 4 chairs."
     level 2   a sentence, and one that is not about it      "... The earlier order of 9 desks was cancelled."
-    level 3   a short form: labelled lines in any order, other lines between, amounts such as 1,250
+    level 3   a short form: labelled lines in any order, other lines between, now and then an amount such as 1,250
 
-A template instance is the combination of kind and parts (`order/1/sentence-3/lead-2`). Template instances and all
-values but numbers are divided between the splits, so held-out texts are new both in form and in content.
+A template instance is the combination of kind and parts (`order/level1/3/2`). Template instances and the
+pools of values are divided between the splits: held-out texts are new in form and in content (numbers and first names
+recur, full names do not).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from functools import lru_cache
 from itertools import product
 from random import Random
@@ -62,7 +62,7 @@ class Kind:
     labels: tuple[Mapping[str, str], ...]
     example: tuple[str, Mapping[str, Any]]
     numbers: tuple[int, int] = (2, 90)
-    numbers_level3: tuple[int, int] = field(default=(1001, 9899))
+    numbers_level3: tuple[int, int] = (101, 1399)
 
 
 KINDS: Mapping[str, Kind] = {
