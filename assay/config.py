@@ -66,7 +66,7 @@ class RolloutConfig(_Strict):
     temperature: float = Field(0.8, gt=0, le=2)
     max_concurrency: int = Field(64, ge=1, le=10_000, description="Episodes at once")
     max_invalid_rate: float = Field(0.5, ge=0, le=1, description="More invalid rollouts than this fail the batch")
-    deadline_s: float = Field(300, gt=0, description="One rollout's time limit, all turns")
+    deadline_s: float = Field(1800, gt=0, description="One rollout's time limit, its wait for the engine included")
 
 
 class PostTrainConfig(_Strict):

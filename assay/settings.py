@@ -20,7 +20,12 @@ class Settings(BaseSettings):
     s3_secret_key: SecretStr = Field(SecretStr(""), description="S3 secret key")
     s3_region: str = Field("us-east-1", description="S3 region")
     model: str = Field("", description="Base model: hub id or path; empty means the embedded SmolLM2")
-    num_threads: int = Field(1, ge=1, le=512, description="Torch threads per process")
+    num_threads: int = Field(
+        default_factory=lambda: min(len(os.sched_getaffinity(0)), 8),
+        ge=1,
+        le=512,
+        description="Worker threads of the embedded engine and trainer, each with one torch thread",
+    )
     vllm_python: str = Field("", description="Python that has vLLM; empty means .venv-vllm/bin/python")
 
     @property

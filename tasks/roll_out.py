@@ -62,7 +62,7 @@ class RolloutPlan:
 async def roll_out(run: RunRef, plan: RolloutPlan) -> int:
     """Do the rollouts of a plan that the store lacks; returns how many were done now.
 
-    Raises EngineError when more than `max_invalid_rate` of them failed: something is wrong with the machine, and going
+    Raises EngineError when more than `max_invalid_rate` of a domain's failed: something is wrong with the machine, and going
     on would only produce rows without a reward.
     """
     shop = workshop(run.config)
@@ -147,9 +147,12 @@ def _verdict_committer(shop: Workshop, run: RunRef) -> Callable[[Sequence[Any], 
 
 
 def _refuse_mass_failure(done: Sequence[Trajectory], max_invalid_rate: float) -> None:
-    failed = [t.failure for t in done if t.failure is not None]
-    if len(failed) > max_invalid_rate * len(done):
-        raise EngineError(
-            f"{len(failed)} of {len(done)} rollouts failed, more than max_invalid_rate {max_invalid_rate} allows. "
-            f"The first: {failed[0].cause}: {failed[0].detail}. They are in the store; mend the cause and run again."
-        )
+    for domain in sorted({t.domain for t in done}):
+        mine = [t for t in done if t.domain == domain]
+        failed = [t.failure for t in mine if t.failure is not None]
+        if len(failed) > max_invalid_rate * len(mine):
+            raise EngineError(
+                f"{len(failed)} of {len(mine)} rollouts of {domain} failed, more than max_invalid_rate "
+                f"{max_invalid_rate} allows. The first: {failed[0].cause}: {failed[0].detail} They are in the store; "
+                "mend the cause and run again."
+            )
