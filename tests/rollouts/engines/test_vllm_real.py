@@ -189,11 +189,13 @@ def test_a_prompt_beyond_the_context_is_refused_and_the_server_goes_on(running: 
 @pytest.mark.slow
 def test_a_server_that_is_killed_is_reported_with_its_log_and_started_anew(running: Running) -> None:
     running.load(running.first)
-    for child in psutil.Process().children(recursive=True):
-        if "api_server" in " ".join(child.cmdline()):
-            child.kill()
+    started = psutil.Process().children(recursive=True)
+    (server,) = (child for child in started if child.cmdline()[1:3] == ["-m", "vllm.entrypoints.openai.api_server"])
+    server.kill()
     with pytest.raises(EngineUnreachable, match="Its log ends"):
         running.sample()
+    _, left = psutil.wait_procs(started, timeout=20)
+    assert not left, "the watchdog ends the processes of a server that died"
     running.load(running.second)
     assert len(running.sample()) == 8
 
