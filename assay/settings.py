@@ -21,7 +21,7 @@ class Settings(BaseSettings):
     s3_region: str = Field("us-east-1", description="S3 region")
     model: str = Field("", description="Base model: hub id or path; empty means the embedded SmolLM2")
     num_threads: int = Field(
-        default_factory=lambda: min(len(os.sched_getaffinity(0)), 8),
+        default_factory=lambda: min(os.cpu_count() or 1, 8),
         ge=1,
         le=512,
         description="Worker threads of the embedded engine and trainer, each with one torch thread",

@@ -62,8 +62,8 @@ class RolloutPlan:
 async def roll_out(run: RunRef, plan: RolloutPlan) -> int:
     """Do the rollouts of a plan that the store lacks; returns how many were done now.
 
-    Raises EngineError when more than `max_invalid_rate` of a domain's failed: something is wrong with the machine, and going
-    on would only produce rows without a reward.
+    Raises EngineError when more than `max_invalid_rate` of a domain's failed: something is wrong with the machine, and
+    going on would only produce rows without a reward.
     """
     shop = workshop(run.config)
     requests = plan.requests(shop, run)
