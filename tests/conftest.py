@@ -32,7 +32,9 @@ def fresh_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Prefect server with a fresh database; its API address is in the environment while tests run."""
+    """A real Prefect server with a fresh database, which this process and its children use while tests run."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     home = tmp_path_factory.mktemp("prefect")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -46,7 +48,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
     try:
         _wait_for(f"{api}/health", server, home / "server.log")
-        yield api
+        with temporary_settings({PREFECT_API_URL: api}):
+            yield api
     finally:
         server.terminate()
         server.wait(20)

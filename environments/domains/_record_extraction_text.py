@@ -4,9 +4,9 @@
     level 2   a sentence, and one that is not about it      "... The earlier order of 9 desks was cancelled."
     level 3   a short form: labelled lines in any order, other lines between, now and then an amount such as 1,250
 
-A template instance is the combination of kind and parts (`order/level1/3/2`). Template instances and the
-pools of values are divided between the splits: held-out texts are new in form and in content (numbers and first names
-recur, full names do not).
+A template instance is the combination of kind and parts (`order/level1/3/2`). Template instances and last names are
+divided between the splits: every held-out text is new in form, and no held-out record is a training one (every record
+has a full name in it). Cities, items and the like recur.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ ITEMS = _words(
 )
 JOBS = _words(
     "nurse teacher pilot baker lawyer painter farmer plumber chemist driver singer dentist tailor barber "
-    "librarian carpenter mechanic gardener builder florist jeweller"
+    "carpenter mechanic gardener builder waiter judge editor"
 )
 MONTHS = _words("January February March April May June July August September October November December")
 POOLS: Mapping[str, tuple[str, ...]] = {"city": CITIES, "item": ITEMS, "job": JOBS, "month": MONTHS, "last": LAST_NAMES}
@@ -207,8 +207,8 @@ def layouts(level: int, split: Split) -> tuple[Layout, ...]:
 
 @lru_cache(maxsize=16)
 def pool(name: str, split: Split) -> tuple[str, ...]:
-    """The values of one pool that belong to the split."""
-    return tuple(side(POOLS[name], split, name))
+    """The values of one pool that the split may use. Last names are divided, so no two splits share a record."""
+    return tuple(side(POOLS[name], split, name)) if name == "last" else POOLS[name]
 
 
 def person(rng: Random, split: Split) -> str:
