@@ -119,7 +119,6 @@ FAMILIES: tuple[Family, ...] = (
         bugs=bugs(
             ("swapped_arguments", "[$v // $k, $v % $k]", "[$v % $k, $v // $k]"),
             ("wrong_operator", "$v % $k", "$v - $k"),
-            ("wrong_operator_start", "//", "*"),
         ),
         inputs="positive",
     ),

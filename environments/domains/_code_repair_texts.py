@@ -17,7 +17,6 @@ FAMILIES: tuple[Family, ...] = (
         bugs=bugs(
             ("wrong_method", "count", "find"),
             ("wrong_constant", '"$c"', '"i"'),
-            ("off_by_one", '("$c")', '("$c") + 1'),
         ),
         inputs="letters",
     ),
@@ -51,7 +50,6 @@ FAMILIES: tuple[Family, ...] = (
         bugs=bugs(
             ("swapped_arguments", '"$a", "$b"', '"$b", "$a"'),
             ("missing_argument", '"$a", "$b"', '"$a", ""'),
-            ("extra_argument", '"$b")', '"$b", 1)'),
         ),
         inputs="letters",
     ),
