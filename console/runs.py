@@ -21,9 +21,9 @@ def rows(catalog: Catalog, sql: str) -> list[Row]:
 
 # `at` is a word of SQL and needs its quotes.
 RUNS_SQL = """
-    SELECT run_id, max(name) AS name, min("at") AS started_at, max("at") AS last_at, max(attempt) AS attempt,
-           arg_max(event, (attempt, "at")) AS last_event, arg_max(stage, (attempt, "at")) AS last_stage,
-           arg_max(iteration, (attempt, "at")) AS last_iteration,
+    SELECT run_id, max(name) AS name, min(ended_at) AS started_at, max(ended_at) AS last_at, max(attempt) AS attempt,
+           arg_max(event, (attempt, ended_at)) AS last_event, arg_max(stage, (attempt, ended_at)) AS last_stage,
+           arg_max(iteration, (attempt, ended_at)) AS last_iteration,
            coalesce(sum(wall_s) FILTER (event = 'stage'), 0.0) AS stages_s,
            any_value(data_json) FILTER (event IN ('started', 'resumed')) AS started_json
     FROM runs GROUP BY run_id ORDER BY last_at DESC"""

@@ -236,7 +236,7 @@ TABLES: dict[str, Table] = {
             attempt=(INT, "Times the run had been started or resumed, from 1"),
             name=(TEXT, "Name of the config"),
             config_digest=(TEXT, "Identity of the config"),
-            at=(TEXT, "UTC time of the event's end"),
+            ended_at=(TEXT, "UTC time of the event's end"),
             wall_s=(REAL, "Seconds it took"),
             data_json=(TEXT, "Figures, and the config on started"),
             **_RUN,

@@ -78,11 +78,11 @@ def find_run(store: Store, stage: StageConfig) -> RunRef:
 def _run_from(runs: pl.DataFrame) -> RunRef:
     import json
 
-    newest = runs.sort("at").row(-1, named=True)
-    first = runs.filter(pl.col("run_id") == newest["run_id"]).sort("at").row(0, named=True)
+    newest = runs.sort("ended_at").row(-1, named=True)
+    first = runs.filter(pl.col("run_id") == newest["run_id"]).sort("ended_at").row(0, named=True)
     data = json.loads(newest["data_json"])
     config = PostTrainConfig(**data["config"])
-    return RunRef(newest["run_id"], int(data["number"]), int(newest["attempt"]), first["at"], config)
+    return RunRef(newest["run_id"], int(data["number"]), int(newest["attempt"]), first["ended_at"], config)
 
 
 def _next_run(runs: pl.DataFrame, config: PostTrainConfig) -> tuple[int, int, str | None]:
@@ -117,7 +117,7 @@ def record_event(
         "attempt": run.attempt,
         "name": run.config.name,
         "config_digest": run.config.digest(),
-        "at": now(),
+        "ended_at": now(),
         "wall_s": wall_s,
         "data_json": canonical_json(data),
     }

@@ -111,7 +111,7 @@ def _policy(shop: Workshop, run: RunRef, policy_id: str) -> PolicyVersion:
 def trained_iterations(shop: Workshop, run: RunRef) -> dict[int, str]:
     """Policy id that each finished iteration ended with; iteration 0 is the warm start."""
     runs = shop.store.frame("runs").filter((pl.col("run_id") == run.run_id) & (pl.col("event") == "stage"))
-    rows = runs.filter(pl.col("stage").is_in(["train", "warm_start"])).sort("at").iter_rows(named=True)
+    rows = runs.filter(pl.col("stage").is_in(["train", "warm_start"])).sort("ended_at").iter_rows(named=True)
     return {row["iteration"]: json.loads(row["data_json"])["policy_id"] for row in rows}
 
 

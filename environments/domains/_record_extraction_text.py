@@ -34,7 +34,7 @@ LAST_NAMES = _words(
 )
 CITIES = _words(
     "Oslo Lima Paris Quito Turin Delhi Boston Dublin Madrid Lisbon Vienna Prague Warsaw Berlin Athens Cairo Nairobi "
-    "Toronto Denver Austin Seattle Sydney Perth Kyoto Osaka Seoul Hanoi Geneva Milan Naples Porto Ghent Bergen Malmo "
+    "Toronto Denver Seattle Sydney Perth Kyoto Osaka Seoul Hanoi Geneva Milan Naples Porto Ghent Bergen Malmo "
     "Riga Tallinn Zagreb Krakow Leeds Bristol"
 )
 ITEMS = _words(
@@ -78,7 +78,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         distractors=(
             "The earlier order of {number} {item} was cancelled.",
-            "{person} signed the form.",
+            "The form was signed on a Friday.",
             "The shop in {city} is closed.",
             "Delivery takes {number} days.",
         ),
@@ -103,7 +103,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         distractors=(
             "A brother works in {city}.",
-            "{person} made the call.",
+            "The call was short.",
             "The interview took {number} minutes.",
             "The last {job} left in spring.",
         ),
@@ -130,7 +130,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         distractors=(
             "The {month} tour is full.",
-            "{person} took the call.",
+            "The call came in late.",
             "The bus from {city} was late.",
             "Breakfast costs {number} dollars.",
         ),
@@ -157,7 +157,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         distractors=(
             "A bill of {number} dollars is still open.",
-            "{person} checked the account.",
+            "The account was checked twice.",
             "The bank is in {city}.",
             "There was no money for {item}.",
         ),
@@ -242,8 +242,7 @@ def draw_distractor(kind: Kind, which: int, answer: Mapping[str, Any], split: Sp
     taken = {str(value) for value in answer.values()}
     values = {name: rng.choice([v for v in pool(name, split) if v not in taken]) for name in POOLS if name != "last"}
     number = rng.choice([n for n in range(2, 60) if str(n) not in taken])
-    someone = rng.choice([n for n in (person(rng, split) for _ in range(8)) if n not in taken])
-    return kind.distractors[which].format(**values, number=number, person=someone)
+    return kind.distractors[which].format(**values, number=number)
 
 
 def _form(kind: Kind, parts: tuple[int, ...], answer: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ class RecordExtraction:
 
     class Config(PluginConfig):
         levels: tuple[int, ...] = Field(
-            (1, 2, 1, 2, 3), min_length=1, description="Levels (1, 2 or 3) that tasks take in turn"
+            (1, 2, 1, 3, 1), min_length=1, description="Levels (1, 2 or 3) that tasks take in turn"
         )
         max_new_tokens: int = Field(48, ge=8, le=1024)
 

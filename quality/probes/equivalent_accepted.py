@@ -18,7 +18,7 @@ class EquivalentAccepted(Probe):
     level = 2
 
     class Config(PluginConfig):
-        most: int = Field(default=2, ge=1, le=1000, description="Equivalent submissions tried per task")
+        most: int = Field(default=1, ge=1, le=1000, description="Equivalent submissions tried per task")
 
     async def look(self, bench: Bench) -> Result:
         solutions = bench.domain.solutions(bench.task)

@@ -18,7 +18,7 @@ class WrongRejected(Probe):
     level = 2
 
     class Config(PluginConfig):
-        most: int = Field(default=4, ge=1, le=1000, description="Wrong submissions tried per task")
+        most: int = Field(default=2, ge=1, le=1000, description="Wrong submissions tried per task")
 
     async def look(self, bench: Bench) -> Result:
         wrong = bench.domain.solutions(bench.task).wrong

@@ -304,7 +304,7 @@ def run_row(event: str, stage: str, iteration: int, seconds: float, wall_s: floa
         "attempt": 1,
         "name": "smoke",
         "config_digest": "cfg_1",
-        "at": at(seconds),
+        "ended_at": at(seconds),
         "wall_s": wall_s,
         "data_json": data,
     }

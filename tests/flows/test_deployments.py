@@ -67,7 +67,7 @@ def test_a_deployment_runs_through_a_process_worker(tiny_model: str, prefect_ser
         worker.terminate()
         log = worker.communicate(timeout=60)[0].decode()
     assert state == "COMPLETED", log[-3000:]
-    assert [row["event"] for row in rows("FROM runs WHERE stage = 'run' ORDER BY at")] == ["started", "finished"]
+    assert [row["event"] for row in rows("FROM runs WHERE stage = 'run' ORDER BY ended_at")] == ["started", "finished"]
 
 
 async def _run(name: str, parameters: dict[str, Any], timeout_s: float = 240) -> str:

@@ -56,7 +56,7 @@ async def test_a_finished_config_starts_its_next_run_and_an_unfinished_one_goes_
 
     assert first != second
     starts = rows(
-        "SELECT run_id, attempt FROM runs WHERE stage = 'run' AND event IN ('started', 'resumed') ORDER BY at"
+        "SELECT run_id, attempt FROM runs WHERE stage = 'run' AND event IN ('started', 'resumed') ORDER BY ended_at"
     )
     assert starts == [{"run_id": first, "attempt": 1}, {"run_id": second, "attempt": 1}]
 
@@ -97,7 +97,7 @@ def test_killed_in_the_middle_of_rollouts_a_run_goes_on_without_loss_or_repeat(
     second = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False)
 
     assert second.returncode == 0, second.stderr[-3000:]
-    starts = rows("SELECT event, attempt FROM runs WHERE stage = 'run' ORDER BY at")
+    starts = rows("SELECT event, attempt FROM runs WHERE stage = 'run' ORDER BY ended_at")
     assert starts == [
         {"event": "started", "attempt": 1},
         {"event": "resumed", "attempt": 2},

@@ -38,7 +38,7 @@ def event(iteration: Any = 0, **changes: Any) -> dict[str, Any]:
         "attempt": 1,
         "name": "n",
         "config_digest": "c",
-        "at": "2026-01-01T00:00:00+00:00",
+        "ended_at": "2026-01-01T00:00:00+00:00",
         "wall_s": 2.0,
         "data_json": "{}",
     }
