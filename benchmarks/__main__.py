@@ -1,0 +1,58 @@
+"""Measured comparisons, each in one run on one machine, alternating: `python -m benchmarks [NAME ...] [--steps N]`.
+
+grpo_step   one GRPO step of the embedded trainer and of TRL's GRPOTrainer
+engines     tokens per second of the transformers and the vllm engine
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from assay.errors import AssayError
+from benchmarks import engines, grpo_step
+from benchmarks.report import Comparison, table
+from benchmarks.workload import Workload
+
+BENCHMARKS: dict[str, Callable[[Workload, int], Coroutine[Any, Any, Comparison]]] = {
+    "grpo_step": grpo_step.run,
+    "engines": engines.run,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0 when everything asked for was measured, 1 when something could not be."""
+    options = _parser().parse_args(arguments)
+    workload = Workload(groups=options.groups, samples=options.samples, tokens=options.tokens)
+    comparisons = []
+    for name in options.names or list(BENCHMARKS):
+        try:
+            comparison = asyncio.run(BENCHMARKS[name](workload, options.steps))
+        except AssayError as error:
+            sys.stderr.write(f"{name}: {error}\n")
+            continue
+        comparisons.append(comparison)
+        if not options.json:
+            print(table(comparison), flush=True)
+    if options.json:
+        print(json.dumps([comparison.as_json() for comparison in comparisons], indent=2))
+    return 0 if len(comparisons) == len(options.names or BENCHMARKS) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=list(BENCHMARKS), help="default: all")
+    parser.add_argument("--steps", type=int, default=5, help="measured rounds of each side, after one of warming up")
+    parser.add_argument("--groups", type=int, default=8, help="prompts per step")
+    parser.add_argument("--samples", type=int, default=8, help="completions per prompt")
+    parser.add_argument("--tokens", type=int, default=40, help="new tokens per completion")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
