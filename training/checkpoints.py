@@ -1,6 +1,6 @@
-"""What a trainer leaves on disk: a Hugging Face directory for everybody, and beside it its own state to go on from.
+"""What a trainer leaves on disk: a Hugging Face directory for everybody, and in it its own state to go on from.
 
-A directory appears complete or not at all.
+A directory appears complete or not at all, and so does the state, which follows later: it is six times as large.
 """
 
 import copy
@@ -28,31 +28,37 @@ def write_model(
     model: Any,
     weights: Mapping[str, torch.Tensor],
     files: Mapping[str, str],
-    state: Mapping[str, torch.Tensor],
     dtype: torch.dtype,
 ) -> str:
-    """Write config, weights in `dtype`, `files` (name -> source path) and the trainer's state; replaces a directory
-    that is there. Returns the digest of the weights file."""
+    """Write config, weights in `dtype` and `files` (name -> source path); replaces a directory that is there. Returns
+    the digest of the weights file."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
     scratch.chmod(0o755)  # others may serve what this process trained
     try:
         _write_config(scratch, model, dtype)
         _save({n: t.to(dtype).contiguous() for n, t in _untied(weights).items()}, scratch / WEIGHTS)
-        if state:
-            _save(state, scratch / STATE)
         for name, source in files.items():
             shutil.copyfile(source, scratch / name)
         digest = _digest(scratch / WEIGHTS)
         _replace(scratch, directory)
-    except OSError as error:
-        raise TrainingError(
-            f"The policy can't be written to {directory}: {error}. Make the folder writable and see that the disk has "
-            "room (about ten times the size of the weights in bfloat16)."
-        ) from error
+    except (OSError, SafetensorError) as error:
+        raise _unwritable(directory, error) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return digest
+
+
+def write_state(directory: Path, state: Mapping[str, torch.Tensor]) -> None:
+    """Add the trainer's state to a published directory, complete or not at all. Nothing happens when the directory
+    is gone: somebody has cleared it away meanwhile."""
+    partial = directory / f".{STATE}.partial"
+    try:
+        _save(state, partial)
+        os.replace(partial, directory / STATE)
+    except (OSError, SafetensorError) as error:
+        if directory.is_dir():
+            raise _unwritable(directory, error) from error
 
 
 def state_of(model: Any, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -93,6 +99,13 @@ def read_state(directory: Path) -> dict[str, torch.Tensor]:
         raise TrainingError(
             f"{path} is damaged ({error}). Remove it to train on from the weights without the optimiser's state."
         ) from error
+
+
+def _unwritable(directory: Path, error: Exception) -> TrainingError:
+    return TrainingError(
+        f"The policy can't be written to {directory}: {error}. Make the folder writable and see that the disk has room "
+        "(about ten times the size of the weights in bfloat16)."
+    )
 
 
 def _write_config(directory: Path, model: Any, dtype: torch.dtype) -> None:

@@ -4,10 +4,11 @@ Packs are independent forward and backward passes; their gradients are added in 
 not depend on the number of workers.
 """
 
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -41,21 +42,25 @@ def update(
     num_tokens = sum(pack.num_loss_tokens for pack in packs)
     if not num_tokens:
         raise TrainingError("The batch's samples have no tokens in the loss: every completion is empty.")
+    turns = _Turns()
 
-    def one(pack: Pack) -> tuple[Sequence[torch.Tensor], dict[str, float]]:
-        with torch.autocast("cpu", dtype=dtype) if dtype != torch.float32 else nullcontext():
-            logprobs = token_logprobs(model, pack)
-        total, figures = loss(logprobs, pack)
-        gradients = torch.autograd.grad(total / num_tokens, parameters, materialize_grads=True)
-        return gradients, {"loss": total.item(), **figures}
+    def one(number: int, pack: Pack) -> dict[str, float]:
+        with turns.taking(number):
+            with torch.autocast("cpu", dtype=dtype) if dtype != torch.float32 else nullcontext():
+                logprobs = token_logprobs(model, pack)
+            total, figures = loss(logprobs, pack)
+            gradients = list(torch.autograd.grad(total / num_tokens, parameters, materialize_grads=True))
+            turns.wait(number)
+            for parameter in reversed(parameters):
+                gradient = gradients.pop()  # freed at once: two of these lists would be a gigabyte
+                parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+        return {"loss": total.item(), **figures}
 
     means: dict[str, float] = defaultdict(float)
     optimizer.zero_grad()
-    for gradients, figures in workers.map(one, packs):
+    for figures in workers.map(one, range(len(packs)), packs):
         for name, value in figures.items():
             means[name] += value / num_tokens
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
     norm = torch.nn.utils.clip_grad_norm_(parameters, grad_clip).item()
     if not torch.isfinite(torch.tensor([norm, means["loss"]])).all():
         optimizer.zero_grad()
@@ -66,3 +71,33 @@ def update(
     optimizer.step()
     optimizer.zero_grad()
     return {**means, "grad_norm": norm}
+
+
+class _Turns:
+    """Lets packs add their gradients one after the other, in order, however long each of them takes."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._broken = False
+        self._changed = threading.Condition()
+
+    def wait(self, number: int) -> None:
+        """Return when all packs before this one have had their turn; raises when one of them failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next == number or self._broken)
+            if self._broken:
+                raise TrainingError("Another pack of the batch failed.")
+
+    @contextmanager
+    def taking(self, number: int) -> Iterator[None]:
+        """Around the work of one pack: its end is the next one's turn, its failure everybody's."""
+        try:
+            yield
+        except BaseException:
+            with self._changed:
+                self._broken = True
+                self._changed.notify_all()
+            raise
+        with self._changed:
+            self._next = number + 1
+            self._changed.notify_all()

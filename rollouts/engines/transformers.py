@@ -35,7 +35,7 @@ class TransformersEngine:
         )
         num_threads: int = Field(0, ge=0, le=64, description="Worker threads; 0 means ASSAY_NUM_THREADS")
         max_batch_size: int = Field(256, ge=1, le=4096, description="Completions under way at once, per worker")
-        prefix_cache_mib: int = Field(1024, ge=0, description="Memory for contexts already computed")
+        prefix_cache_mib: int = Field(384, ge=0, description="Memory for contexts already computed")
         batch_wait_s: float = Field(0.005, ge=0, le=1, description="How long an idle engine waits for company")
 
     def __init__(self, config: Config) -> None:

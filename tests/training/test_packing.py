@@ -100,13 +100,13 @@ def test_what_is_shared_is_computed_once() -> None:
         a_sample("b0", "b", [7, 8, 6], ([10], True)),
     ]
     (pack,) = make_packs(samples, 1000)
-    # stem 7 8; group a: 9 10 11 12 13; group b: 6 10
+    # stem 7 8; group b, whose prompt comes first: 6 10; group a: 9 10 11 12 13
     assert pack.num_tokens == 2 + 5 + 2
-    assert [(b.start, b.stop, b.stem) for b in pack.blocks] == [(0, 2, 0), (2, 7, 2), (7, 9, 2)]
-    assert pack.positions.tolist() == [0, 1, 2, 3, 4, 5, 5, 2, 3]
-    # 9 predicts 10 for a0 and a1 alike, 11 predicts 12 and 13
+    assert [(b.start, b.stop, b.stem) for b in pack.blocks] == [(0, 2, 0), (2, 4, 2), (4, 9, 2)]
+    assert pack.positions.tolist() == [0, 1, 2, 3, 2, 3, 4, 5, 5]
+    # 6 predicts 10; 9 predicts 10 for a0 and a1 alike, 10 predicts 11 for both, 11 predicts 12 and 13
     assert len(pack.predictors) == 4
-    assert pack.targets.tolist() == [10, 11, 12, 10, 11, 13, 10]
+    assert pack.targets.tolist() == [10, 10, 11, 12, 10, 11, 13]
 
 
 def test_packs_do_not_depend_on_the_order_of_samples() -> None:

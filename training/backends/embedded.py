@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -54,8 +54,8 @@ class EmbeddedTrainer:
         dtype: Literal["auto", "float32", "bfloat16"] = Field(
             "auto", description="Of matrix products; auto: bfloat16 where the processor has it, else float32"
         )
-        max_pack_tokens: int = Field(768, ge=1, description="Tokens per forward pass and worker: bounds memory")
-        num_threads: int = Field(0, ge=0, le=64, description="Worker threads; 0 means ASSAY_NUM_THREADS")
+        max_pack_tokens: int = Field(512, ge=1, description="Tokens per forward pass and worker: bounds memory")
+        num_threads: int = Field(0, ge=0, le=64, description="Worker threads; 0 means ASSAY_NUM_THREADS, at most 4")
         resumable: bool = Field(True, description="Write weights and moments in float32 beside each published version")
         save_nemo: bool = Field(False, description="Write policy.nemo into the run's folder when the trainer closes")
 
@@ -70,6 +70,8 @@ class EmbeddedTrainer:
         self._optimizer: Any = None
         self._experiment: Experiment | None = None
         self._workers: ThreadPoolExecutor | None = None
+        self._writer = ThreadPoolExecutor(1, "publisher")
+        self._writing: Future[None] | None = None
         self._num_updates = 0
 
     def load(self, policy: PolicyVersion, run_dir: Path) -> None:
@@ -81,6 +83,7 @@ class EmbeddedTrainer:
         from training.checkpoints import read_state, restore_state
         from training.memory import keep_freed_memory
 
+        self._finish_writing()
         keep_freed_memory()
         torch.set_num_threads(1)  # packs run in threads of ours: they scale better and tolerate busy machines
         config = self.config
@@ -100,12 +103,15 @@ class EmbeddedTrainer:
             self._reference = read_model(config.reference).requires_grad_(False)
         if self._experiment is None or self._experiment.folder != run_dir:
             self._experiment = Experiment(run_dir)
-        self._workers = self._workers or ThreadPoolExecutor(config.num_threads or settings().num_threads, "trainer")
+        self._workers = self._workers or ThreadPoolExecutor(
+            config.num_threads or min(settings().num_threads, 4), "trainer"
+        )
 
     def train(self, batch: TrainingBatch) -> TrainResult:
         """Update on one batch (blocking). Raises TrainingError when it is empty or the loss is not finite."""
         if not batch.samples:
             raise TrainingError(f"Batch {batch.id} has no samples (dropped: {dict(batch.dropped)}); nothing to train.")
+        self._finish_writing()
         started = time.monotonic()
         minibatches = self._demonstrations(batch) if batch.kind == "sft" else self._groups(batch)
         figures = [self._step(minibatch, batch.kind) for minibatch in minibatches]
@@ -114,14 +120,18 @@ class EmbeddedTrainer:
         return TrainResult(num_updates=len(figures), metrics=metrics)
 
     def publish(self, directory: Path) -> str:
-        """Write a Hugging Face directory in bfloat16, and the state to resume from; returns the weights' digest."""
+        """Write a Hugging Face directory in bfloat16; returns the weights' digest. The state to resume from is written
+        behind the caller's back, while rollouts are sampled; `train`, `load`, `publish` and `close` wait for it."""
         import torch
 
-        from training.checkpoints import state_of, write_model
+        from training.checkpoints import state_of, write_model, write_state
 
+        self._finish_writing()
         policy = self._loaded()
-        state = state_of(policy.model, self._optimizer) if self.config.resumable else {}
-        return write_model(directory, policy.model, policy.weights(), policy.files, state, torch.bfloat16)
+        digest = write_model(directory, policy.model, policy.weights(), policy.files, torch.bfloat16)
+        if self.config.resumable:
+            self._writing = self._writer.submit(write_state, directory, state_of(policy.model, self._optimizer))
+        return digest
 
     @property
     def live(self) -> Any | None:
@@ -134,6 +144,7 @@ class EmbeddedTrainer:
 
     def close(self) -> None:
         """Idempotent; frees memory, and writes `policy.nemo` when the config asks for it."""
+        self._finish_writing()
         if self._policy is not None and self._experiment is not None and self.config.save_nemo:
             self._policy.save_to(str(self._experiment.folder / "policy.nemo"))
         if self._workers is not None:
@@ -141,6 +152,12 @@ class EmbeddedTrainer:
         if self._experiment is not None:
             self._experiment.close()
         self._policy = self._optimizer = self._reference = self._experiment = self._workers = None
+
+    def _finish_writing(self) -> None:
+        """Wait until the published state is on disk; raises what went wrong."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def _loaded(self) -> "Policy":
         if self._policy is None:
