@@ -14,7 +14,7 @@ from flows.post_train import post_train
 from storage.store import Store
 from tests.flows.conftest import ROOT, SORT, rows, sort_config, write_config
 
-# Steep enough for the tiny model to learn in seconds; the warm start is short so that there is something left to learn.
+# Steep enough for the tiny model to learn in seconds. That GRPO by itself lifts the pass rate: tests/training.
 TRAINER = {
     "id": "embedded",
     "options": {"sft_learning_rate": 1e-3, "sft_epochs": 12, "learning_rate": 3e-4},
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 async def test_a_run_makes_the_policy_better_and_every_reward_traceable(tiny_model: str) -> None:
-    config = sort_config(tiny_model, iterations=8, evaluate_every=8, trainer=TRAINER)
+    config = sort_config(tiny_model, iterations=3, evaluate_every=3, trainer=TRAINER)
 
     run_id = await post_train(config)
 
     rates = {row["policy_kind"]: row["mean_reward"] for row in rows("FROM evaluations ORDER BY iteration")}
     assert rates["base"] < 0.1
     assert rates["sft"] > rates["base"] + 0.2
-    assert rates["grpo"] > rates["sft"]
+    assert rates["grpo"] > rates["base"] + 0.4
     assert rows("SELECT task_id, state FROM certificates WHERE state <> 'trusted'") == [
         {"task_id": "sort_letters/train/defect-wrong-gold", "state": "quarantined"}
     ]

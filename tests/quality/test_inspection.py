@@ -153,11 +153,11 @@ async def test_a_domain_without_wrong_submissions_proves_too_little() -> None:
 async def test_over_many_tasks_every_wrong_submission_is_tried_though_only_a_few_per_task() -> None:
     domain = ToyDomain(lambda task, text: text.strip() == task.hidden["answer"] or text == "sly")
     domain.wrong = (*(f"wrong {i}" for i in range(9)), "sly")
-    results = await inspect([a_task(str(i)) for i in range(12)], {"toy": domain}, ToyBackend(), CONFIG)
+    results = await inspect([a_task(str(i)) for i in range(40)], {"toy": domain}, ToyBackend(), CONFIG)
     tried = [e for r in results for e in r.evidence if e.probe == "wrong_rejected"]
-    assert all(len(e.tried["submissions"]) == 4 for e in tried)
+    assert all(len(e.tried["submissions"]) == 2 for e in tried)
     assert {s["name"] for e in tried for s in e.tried["submissions"]} == {f"wrong {i}" for i in range(10)}
-    assert "4 of 10 wrong submissions rejected" in {e.summary for e in tried}
+    assert "2 of 10 wrong submissions rejected" in {e.summary for e in tried}
     assert "wrong 9 accepted (reward 1)" in {e.summary for e in tried}
 
 
