@@ -159,7 +159,7 @@ class Experiment:
     def log(self, figures: dict[str, float], step: int) -> None:
         """Scalars for TensorBoard."""
         for logger in self._trainer.loggers:
-            logger.log_metrics({f"train/{name}": value for name, value in figures.items()}, step)
+            logger.log_metrics(figures, step)
             logger.save()
 
     def close(self) -> None:

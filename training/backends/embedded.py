@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from assay.errors import TrainingError
 from assay.ids import content_hash
@@ -59,12 +59,16 @@ class EmbeddedTrainer:
         resumable: bool = Field(True, description="Write weights and moments in float32 beside each published version")
         save_nemo: bool = Field(False, description="Write policy.nemo into the run's folder when the trainer closes")
 
+        @model_validator(mode="after")
+        def _consistent(self) -> Self:
+            if self.kl_coef and not self.reference:
+                raise ValueError("kl_coef is set but reference is empty; name the model to stay close to")
+            if self.lora_rank and self.frozen_layers:
+                raise ValueError("lora_rank and frozen_layers exclude each other; set one of them to 0")
+            return self
+
     def __init__(self, config: Config) -> None:
         self.config = config
-        if config.kl_coef and not config.reference:
-            raise TrainingError("kl_coef is set but reference is empty; name the model to stay close to.")
-        if config.lora_rank and config.frozen_layers:
-            raise TrainingError("lora_rank and frozen_layers exclude each other; set one of them to 0.")
         self._policy: Policy | None = None
         self._reference: Any = None
         self._optimizer: Any = None
