@@ -32,12 +32,16 @@ def update(
     packs: Sequence[Pack],
     loss: PackLoss,
     *,
+    weight: float,
     grad_clip: float,
     dtype: torch.dtype,
     workers: ThreadPoolExecutor,
 ) -> dict[str, float]:
-    """Step once on the mean loss per token of all packs; returns `loss` and its figures as means per token, and the
-    `grad_norm` before clipping. Raises TrainingError, and leaves the weights alone, when that is not finite."""
+    """Step once on `weight` times the mean loss per token of all packs.
+
+    Returns `loss` (unweighted) and its figures as means per token, and the `grad_norm` before clipping. Raises
+    TrainingError, and leaves the weights alone, when that is not finite.
+    """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     num_tokens = sum(pack.num_loss_tokens for pack in packs)
     if not num_tokens:
@@ -49,7 +53,7 @@ def update(
             with torch.autocast("cpu", dtype=dtype) if dtype != torch.float32 else nullcontext():
                 logprobs = token_logprobs(model, pack)
             total, figures = loss(logprobs, pack)
-            gradients = list(torch.autograd.grad(total / num_tokens, parameters, materialize_grads=True))
+            gradients = list(torch.autograd.grad(total * weight / num_tokens, parameters, materialize_grads=True))
             turns.wait(number)
             for parameter in reversed(parameters):
                 gradient = gradients.pop()  # freed at once: two of these lists would be a gigabyte

@@ -118,7 +118,8 @@ class EmbeddedTrainer:
         self._finish_writing()
         started = time.monotonic()
         minibatches = self._demonstrations(batch) if batch.kind == "sft" else self._groups(batch)
-        figures = [self._step(minibatch, batch.kind) for minibatch in minibatches]
+        weight = _signal_share(batch) if batch.kind == "grpo" else 1.0
+        figures = [self._step(minibatch, batch.kind, weight) for minibatch in minibatches]
         metrics = _summary(figures) | {"wall_s": time.monotonic() - started}
         metrics["tokens_per_s"] = metrics["num_tokens"] / metrics["wall_s"]
         return TrainResult(num_updates=len(figures), metrics=metrics)
@@ -188,7 +189,7 @@ class EmbeddedTrainer:
             minibatches += [order[i : i + size] for i in range(0, len(order), size)]
         return minibatches
 
-    def _step(self, samples: Sequence[TrainingSample], kind: str) -> dict[str, float]:
+    def _step(self, samples: Sequence[TrainingSample], kind: str, weight: float) -> dict[str, float]:
         """One optimiser step; figures are means per loss token, and counts."""
         import torch
 
@@ -205,6 +206,7 @@ class EmbeddedTrainer:
             self._optimizer,
             packs,
             self._sft_loss if kind == "sft" else self._grpo_loss,
+            weight=weight,
             grad_clip=config.grad_clip,
             dtype=fast_dtype() if config.dtype == "auto" else getattr(torch, config.dtype),
             workers=workers,
@@ -246,3 +248,13 @@ def _summary(steps: Sequence[dict[str, float]]) -> dict[str, float]:
         name: math.fsum(step[name] for step in steps) / (1 if name.startswith("num_") else len(steps))
         for name in steps[0]
     }
+
+
+def _signal_share(batch: TrainingBatch) -> float:
+    """The share of comparable trajectories that carry signal.
+
+    Those of groups that agree have an advantage of 0: they belong to the mean although they are left out. Without them
+    the last few groups of a policy that solves nearly all would move it as far as a full batch does.
+    """
+    num_used = len(batch.samples)
+    return num_used / (num_used + batch.dropped.get("no_signal", 0))
