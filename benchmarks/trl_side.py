@@ -55,7 +55,9 @@ class Trl:
             **asdict(workload),
         }
         (folder / "order.json").write_text(json.dumps(order))
-        environment = os.environ | {"OMP_NUM_THREADS": str(settings().num_threads), "HF_HUB_OFFLINE": "1"}
+        # Passive: on a busy machine threads that spin for each other would make TRL slower than it is.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ
+        environment |= {"OMP_NUM_THREADS": str(settings().num_threads), "HF_HUB_OFFLINE": "1"}
         self.process = subprocess.Popen(
             [python, WORKER, folder / "order.json"],
             stdin=subprocess.PIPE,

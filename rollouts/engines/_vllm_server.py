@@ -183,6 +183,8 @@ def server_environment(model: str, api_key: str, kv_cache_gib: int) -> dict[str,
         # Left to itself vLLM pins one thread to every core, where the trainer and the sandboxes work too.
         environment["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
         environment["OMP_NUM_THREADS"] = str(settings().num_threads)
+        # Threads that spin for each other take the cores from everybody: half the speed on a busy machine.
+        environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         # Without this the uni executor is replaced.
         environment["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     return environment
