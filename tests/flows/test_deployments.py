@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
-from prefect.flows import load_flow_from_entrypoint
+from prefect.flows import Flow, load_flow_from_entrypoint
 
 from assay.config import load_preset, presets
 from assay.registry import check_options
@@ -33,7 +33,7 @@ def test_every_preset_is_a_valid_config_whose_plugins_accept_their_options(name:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
 def test_every_deployment_names_a_flow_that_accepts_its_parameters(deployment: dict[str, Any]) -> None:
-    flow = load_flow_from_entrypoint(deployment["entrypoint"])
+    flow: Flow[Any, Any] = load_flow_from_entrypoint(deployment["entrypoint"])
     assert flow.validate_parameters(deployment["parameters"])
 
 
