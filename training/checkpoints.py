@@ -18,7 +18,8 @@ from safetensors.torch import save_file
 
 from assay.errors import TrainingError
 
-STATE = "trainer_state.safetensors"
+# Not *.safetensors: servers load every file of that name as weights.
+STATE = "trainer_state.st"
 WEIGHTS = "model.safetensors"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
