@@ -82,24 +82,24 @@ class _Turns:
 
     def __init__(self) -> None:
         self._next = 0
-        self._broken = False
+        self._failure: BaseException | None = None
         self._changed = threading.Condition()
 
     def wait(self, number: int) -> None:
         """Return when all packs before this one have had their turn; raises when one of them failed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._next == number or self._broken)
-            if self._broken:
-                raise TrainingError("Another pack of the batch failed.")
+            self._changed.wait_for(lambda: self._next == number or self._failure is not None)
+            if self._failure is not None:
+                raise TrainingError(f"Another pack of the batch failed: {self._failure!r}.") from self._failure
 
     @contextmanager
     def taking(self, number: int) -> Iterator[None]:
         """Around the work of one pack: its end is the next one's turn, its failure everybody's."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             with self._changed:
-                self._broken = True
+                self._failure = self._failure or error
                 self._changed.notify_all()
             raise
         with self._changed:

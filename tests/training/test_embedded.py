@@ -127,6 +127,28 @@ def test_how_a_batch_is_packed_changes_nothing_but_rounding(lab: Lab) -> None:
     assert norms[0] == pytest.approx(norms[1], rel=1e-4)
 
 
+def test_groups_that_agree_belong_to_the_mean(lab: Lab) -> None:
+    few = a_batch(samples(2, 4))  # 8 samples
+    many = TrainingBatch(policy_version="p", kind="grpo", samples=few.samples, dropped={"no_signal": 24, "invalid": 9})
+    alone, among = (lab.trainer().train(batch).metrics["grad_norm"] for batch in (few, many))
+    assert among == pytest.approx(alone * 8 / 32, rel=1e-4)
+
+
+def test_a_pack_that_fails_fails_the_batch_with_its_reason(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = lab.trainer(max_pack_tokens=1, num_threads=2)
+    before = weights(trainer)
+
+    def broken(logprobs: torch.Tensor, pack: Any) -> Any:
+        if pack.token_ids[3] == 32:
+            raise RuntimeError("out of memory")
+        return logprobs.sum(), {}
+
+    monkeypatch.setattr(trainer, "_grpo_loss", broken)
+    with pytest.raises((RuntimeError, TrainingError), match="out of memory"):
+        trainer.train(a_batch(samples(4)))
+    assert same(weights(trainer), before)
+
+
 def test_a_batch_can_be_split_into_several_steps(lab: Lab) -> None:
     assert lab.trainer(updates_per_batch=2).train(a_batch(samples(5))).num_updates == 2
     assert lab.trainer(updates_per_batch=9).train(a_batch(samples(5))).num_updates == 5

@@ -121,3 +121,30 @@ def test_packs_keep_to_their_size_and_never_divide_a_group() -> None:
     assert all(pack.num_tokens <= 60 for pack in packs)
     assert sum(pack.num_loss_tokens for pack in packs) == 9 * 4 * 5
     assert len(make_packs(samples, 1)) == 9
+
+
+@pytest.mark.parametrize("family", ["Qwen3", "Gemma", "GPT2"])
+def test_other_families_of_models_are_packed_alike(family: str) -> None:
+    import transformers
+
+    forward.register()
+    common = {"vocab_size": 64, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+    }
+    if family == "GPT2":
+        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4}
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{family}Config")(**common, **sizes)
+    model = getattr(transformers, "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM")(config).eval()
+    samples = [a_sample(f"{g}{i}", g, [7, ord(g) % 50], ([8 + i, 9, 10], True)) for g in "ab" for i in range(3)]
+    (pack,) = make_packs(samples, 1000)
+    with torch.no_grad():
+        single = torch.cat([alone(model, sample) for sample in samples])
+        model.set_attn_implementation(forward.NAME)
+        torch.testing.assert_close(forward.token_logprobs(model, pack), single, atol=2e-5, rtol=1e-4)
