@@ -9,10 +9,8 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# One torch thread per process: more of them stall each other on a busy machine. The malloc limits keep glibc from
-# returning the trainer's large buffers to the kernel after every step.
-RUNTIME := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1 \
-  MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TOP_PAD_=268435456
+# Engine and trainer work in threads of their own, with one torch thread each: more stall each other on a busy machine.
+RUNTIME := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_DISABLE_TELEMETRY=1 DO_NOT_TRACK=1
 say = @printf '\033[1m==> %s\033[0m\n' "$(1)" >&2
 
 .PHONY: run test test-all lint format bench serve deploy vllm model clean help
