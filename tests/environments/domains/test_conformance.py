@@ -195,7 +195,10 @@ async def test_the_inspection_catches_every_defective_task(domain: Domain, sandb
         evidence = [await build_plugin("probe", name).run(task, domain, sandboxes, 0) for name in probes]
         caught[task.id] = {e.probe for e in evidence if e.finding is Finding.FOUND}
     assert all(caught.values()), caught
-    assert {"static_contract", "oracle_accepted", "noop_rejected"} <= set().union(*caught.values()), caught
+    found = set().union(*caught.values())
+    # A reference that draws at random may pass once by luck; then its repetitions do not agree.
+    assert {"static_contract", "noop_rejected"} <= found, caught
+    assert found & {"oracle_accepted", "repetitions_agree"}, caught
 
 
 async def test_a_task_without_its_hidden_part_is_blamed_on_the_environment(domain: Domain, sandboxes: Backend) -> None:

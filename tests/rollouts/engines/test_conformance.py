@@ -48,10 +48,14 @@ def policy(model: Path, name: str = "p_1") -> PolicyVersion:
     )
 
 
+def skip_unless_installed(engine_id: str) -> None:
+    if engine_id == "vllm" and not Path(settings().vllm_executable).is_file():
+        pytest.skip("vLLM's environment is not installed (make vllm)")
+
+
 @pytest_asyncio.fixture(params=known_plugins("engine"), scope="module", loop_scope="module")
 async def engine(request: pytest.FixtureRequest, model: Path) -> AsyncIterator[Engine]:
-    if request.param == "vllm" and not Path(settings().vllm_executable).is_file():
-        pytest.skip("vLLM's environment is not installed (make vllm)")
+    skip_unless_installed(request.param)
     engine: Engine = build_plugin("engine", request.param, OPTIONS[request.param])
     await engine.load(policy(model))
     yield engine
@@ -202,6 +206,7 @@ async def test_it_names_the_version_it_serves(engine: Engine, model: Path) -> No
 
 @pytest.mark.parametrize("engine_id", known_plugins("engine"))
 async def test_without_a_policy_it_says_so(engine_id: str) -> None:
+    skip_unless_installed(engine_id)
     engine: Engine = build_plugin("engine", engine_id, OPTIONS[engine_id])
     with pytest.raises(EngineError, match="load"):
         engine.policy_version  # noqa: B018 - the property raises
