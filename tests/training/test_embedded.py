@@ -101,6 +101,15 @@ def test_a_warm_start_lowers_the_loss_over_its_epochs(lab: Lab) -> None:
     assert sum(logprob_of(trainer, s) for s in positive.samples) > before
 
 
+def test_grpo_does_not_go_on_with_the_moments_of_a_warm_start(lab: Lab) -> None:
+    trainer = lab.trainer(sft_epochs=3)
+    trainer.train(a_batch(samples(2), "sft"))
+    trainer.train(a_batch(samples()))
+    trainer.train(a_batch(samples(2, 6)))
+    steps = {float(state["step"]) for state in trainer._optimizer.state.values()}
+    assert steps == {2.0}  # the two of GRPO; with the warm start's they would be five
+
+
 def test_training_goes_on_after_publishing_and_loading_as_if_nothing_had_happened(lab: Lab) -> None:
     straight, stopped = lab.trainer(), lab.trainer()
     for trainer in (straight, stopped):

@@ -102,6 +102,7 @@ class EmbeddedTrainer:
             list(self._policy.trainable.values()), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
         self._num_updates = policy.num_updates
+        self._kind: str = policy.kind
         restore_state(self._policy.model, self._optimizer, read_state(Path(policy.uri)))
         if config.kl_coef and self._reference is None:
             self._reference = read_model(config.reference).requires_grad_(False)
@@ -117,6 +118,7 @@ class EmbeddedTrainer:
             raise TrainingError(f"Batch {batch.id} has no samples (dropped: {dict(batch.dropped)}); nothing to train.")
         self._finish_writing()
         started = time.monotonic()
+        self._begin(batch.kind)
         minibatches = self._demonstrations(batch) if batch.kind == "sft" else self._groups(batch)
         weight = _signal_share(batch) if batch.kind == "grpo" else 1.0
         figures = [self._step(minibatch, batch.kind, weight) for minibatch in minibatches]
@@ -145,7 +147,7 @@ class EmbeddedTrainer:
 
     def settings_digest(self) -> str:
         """Hash of everything that decides what `train` does to the weights."""
-        return content_hash(["embedded-1", self.config.model_dump(exclude={"num_threads", "resumable", "save_nemo"})])
+        return content_hash(["embedded-2", self.config.model_dump(exclude={"num_threads", "resumable", "save_nemo"})])
 
     def close(self) -> None:
         """Idempotent; frees memory, and writes `policy.nemo` when the config asks for it."""
@@ -163,6 +165,13 @@ class EmbeddedTrainer:
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
+
+    def _begin(self, kind: str) -> None:
+        """Between demonstrations and GRPO AdamW starts afresh: the moments of one objective's gradients, several times
+        larger, would keep the steps of the other small for hundreds of updates."""
+        if {self._kind, kind} == {"sft", "grpo"}:
+            self._optimizer.state.clear()
+        self._kind = kind
 
     def _loaded(self) -> "Policy":
         if self._policy is None:
