@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from assay.errors import EngineError, TrainingError
+from assay.processor import fast_dtype
 from assay.records import SamplingParams, TrainingBatch, TrainingSample
 from assay.registry import build_plugin
 from benchmarks.engines import prompt_ids
@@ -111,8 +112,6 @@ def _sample(
 
 def _dtype() -> str:
     """What the embedded side computes in on this processor; TRL gets the same."""
-    from training.steps import fast_dtype
-
     return str(fast_dtype()).removeprefix("torch.")
 
 

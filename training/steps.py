@@ -20,12 +20,6 @@ from training.packing import Pack
 PackLoss = Callable[[torch.Tensor, Pack], tuple[torch.Tensor, dict[str, float]]]
 
 
-def fast_dtype() -> torch.dtype:
-    """bfloat16 where the processor multiplies it natively, else float32 (bfloat16 is then 6-10 times slower)."""
-    features = torch.cpu.get_capabilities()
-    return torch.bfloat16 if features.get("avx512_bf16") or features.get("amx_bf16") else torch.float32
-
-
 def update(
     model: Any,
     optimizer: torch.optim.Optimizer,

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from assay.errors import ConfigurationError, EngineError
+from assay.processor import fast_dtype
 from assay.progress import emit
 from assay.records import record
 from assay.settings import settings
@@ -24,7 +25,6 @@ from rollouts.engines._vllm_http import Client
 
 log = logging.getLogger("assay")
 
-CPU_INFO = Path("/proc/cpuinfo")
 WATCHDOG = Path(__file__).with_name("_vllm_watchdog.py")
 # The one folder of ours on the server's path; beside it lie files named like the libraries the server needs.
 EXTENSION_FOLDER = Path(__file__).with_name("_vllm_server_side")
@@ -191,11 +191,8 @@ def server_environment(model: str, api_key: str, kv_cache_gib: int) -> dict[str,
 
 
 def served_dtype() -> str:
-    """bfloat16 where the hardware computes in it; elsewhere its emulation is several times slower than float32."""
-    if on_cuda():
-        return "bfloat16"
-    flags = set(CPU_INFO.read_text().split()) if CPU_INFO.is_file() else set()
-    return "bfloat16" if flags & {"avx512_bf16", "amx_bf16", "bf16"} else "float32"
+    """What the local server computes in: bfloat16 on a GPU, else what this processor multiplies faster."""
+    return "bfloat16" if on_cuda() else str(fast_dtype()).removeprefix("torch.")
 
 
 def on_cuda() -> bool:

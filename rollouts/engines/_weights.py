@@ -31,12 +31,6 @@ class PackedLinear(nn.Module):
         return torch.ops.mkldnn._linear_pointwise(rows, self.packed, self.offset, "none", [], "")
 
 
-def fast_dtype() -> torch.dtype:
-    """bfloat16 where the processor multiplies it natively, else float32 (bfloat16 is then 6-10 times slower)."""
-    features = torch.cpu.get_capabilities()
-    return torch.bfloat16 if features.get("avx512_bf16") or features.get("amx_bf16") else torch.float32
-
-
 def read_policy(path: str, dtype: torch.dtype) -> Any:
     """The model at a Hugging Face directory or hub id, ready for the engine. EngineError when there is none."""
     from transformers import AutoModelForCausalLM

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from assay.errors import EngineError
+from assay.processor import fast_dtype
 from assay.records import Message, PolicyVersion
 from assay.registry import PluginConfig
 from assay.settings import settings
@@ -31,7 +32,7 @@ class TransformersEngine:
 
     class Config(PluginConfig):
         dtype: Literal["auto", "float32", "bfloat16"] = Field(
-            "auto", description="auto: bfloat16 where the processor multiplies it natively, else float32"
+            "auto", description="auto: the faster of the two on this processor"
         )
         num_threads: int = Field(0, ge=0, le=64, description="Worker threads; 0 means ASSAY_NUM_THREADS")
         max_batch_size: int = Field(256, ge=1, le=4096, description="Completions under way at once, per worker")
@@ -122,7 +123,7 @@ class TransformersEngine:
         import torch
 
         from rollouts.engines._prefixes import PrefixCache
-        from rollouts.engines._weights import copy_policy, fast_dtype, read_policy, refresh_policy
+        from rollouts.engines._weights import copy_policy, read_policy, refresh_policy
 
         torch.set_num_threads(1)  # workers are threads of ours: they scale better and tolerate busy machines
         dtype = fast_dtype() if self.config.dtype == "auto" else getattr(torch, self.config.dtype)

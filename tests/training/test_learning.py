@@ -39,7 +39,7 @@ HELDOUT = [DOMAIN.make_task("heldout", i, 0) for i in range(64)]
 
 @pytest.fixture
 async def engine() -> AsyncIterator[TransformersEngine]:
-    engine: TransformersEngine = build_plugin("engine", "transformers", {"num_threads": 1})
+    engine: TransformersEngine = build_plugin("engine", "transformers", {"num_threads": 1, "dtype": "float32"})
     yield engine
     await engine.close()
 
@@ -92,7 +92,13 @@ def noisy_demonstrations(chat: ChatTokenizer, num: int) -> TrainingBatch:
 
 async def test_a_tiny_model_learns_to_sort_letters(engine: TransformersEngine, tmp_path: Path) -> None:
     model = build_tiny_model(tmp_path / "model", layers=2)
-    options = {"sft_batch_size": 64, "sft_learning_rate": 4e-3, "learning_rate": 1e-3, "max_pack_tokens": 4000}
+    options = {
+        "dtype": "float32",
+        "sft_batch_size": 64,
+        "sft_learning_rate": 4e-3,
+        "learning_rate": 1e-3,
+        "max_pack_tokens": 4000,
+    }
     trainer: EmbeddedTrainer = build_plugin("trainer", "embedded", {"num_threads": 1, **options})
     policy: PolicyVersion = a_policy(model)
     trainer.load(policy, tmp_path / "run")
@@ -133,7 +139,9 @@ async def test_one_step_of_the_embedded_model_favours_what_was_rewarded(
         for i, said in enumerate(completions)
     ]
     batch, _ = make_batch(judged, kind="grpo", policy_version=policy.id)
-    trainer: EmbeddedTrainer = build_plugin("trainer", "embedded", {"num_threads": 1, "resumable": False})
+    trainer: EmbeddedTrainer = build_plugin(
+        "trainer", "embedded", {"num_threads": 1, "dtype": "float32", "resumable": False}
+    )
     trainer.load(policy, tmp_path / "run")
     first = trainer.train(batch).metrics
     second = trainer.train(batch).metrics

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from assay.errors import TrainingError
 from assay.ids import content_hash
+from assay.processor import fast_dtype
 from assay.records import PolicyVersion, TrainingBatch, TrainingSample
 from assay.registry import PluginConfig
 from assay.settings import settings
@@ -52,7 +53,7 @@ class EmbeddedTrainer:
         lora_alpha: int = Field(16, ge=1)
         frozen_layers: int = Field(0, ge=0, description="First layers (and embeddings) that do not learn")
         dtype: Literal["auto", "float32", "bfloat16"] = Field(
-            "auto", description="Of matrix products; auto: bfloat16 where the processor has it, else float32"
+            "auto", description="Of matrix products; auto: the faster of the two on this processor"
         )
         max_pack_tokens: int = Field(512, ge=1, description="Tokens per forward pass and worker: bounds memory")
         num_threads: int = Field(0, ge=0, le=64, description="Worker threads; 0 means ASSAY_NUM_THREADS, at most 4")
@@ -203,7 +204,7 @@ class EmbeddedTrainer:
         import torch
 
         from training.packing import make_packs
-        from training.steps import fast_dtype, update
+        from training.steps import update
 
         config, policy, workers = self.config, self._loaded(), self._workers
         assert workers is not None, "load() makes the workers together with the policy"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from assay.errors import ConfigurationError, EngineError
 from assay.records import PolicyVersion, SamplingParams
@@ -267,3 +268,16 @@ def test_other_families_of_models_are_sampled_and_scored_alike(family: str, tmp_
             logits = plain(input_ids=ids).logits[0, len(PROMPT) - 1 : -1]
         wanted = torch.log_softmax(logits / 0.9, dim=-1).gather(1, ids[0, len(PROMPT) :, None])[:, 0]
         assert completion.logprobs == pytest.approx(wanted.tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("bfloat16", 2e-2)])
+async def test_logprobs_are_right_to_the_digits_of_the_precision(model: Path, dtype: str, tolerance: float) -> None:
+    engine: TransformersEngine = build_plugin("engine", "transformers", {"num_threads": 1, "dtype": dtype})
+    await engine.load(a_policy(model))
+    exact = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    for said in await engine.sample(a_request()):
+        with torch.no_grad():
+            logits = exact(input_ids=torch.tensor([PROMPT + said.token_ids])).logits[0, len(PROMPT) - 1 : -1]
+        chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(said.token_ids)[:, None])[:, 0]
+        assert said.logprobs == pytest.approx(chosen.tolist(), abs=tolerance)
+    await engine.close()
