@@ -44,7 +44,7 @@ class Picture:
                 self.last = dict(data.get("last") or data)
             if stage == "evaluate" and data.get("pass_rate") is not None:
                 self.held_out.setdefault(str(data.get("domain", "")), []).append(dict(data))
-            if stage == "train":
+            if stage == "train" and not data.get("state"):
                 self._expect(event)
 
     def run(self, key: str, default: Any = None) -> Any:
@@ -111,8 +111,10 @@ class Picture:
 
 def _folded(stage: str, before: Row, data: Row) -> Row:
     """The stage's figures after `data`. What is told item by item (a cause, a domain's share) is counted here."""
-    if stage in ("run", "train"):
+    if stage == "run":
         return {**before, **data}
+    if stage == "train":
+        return {**before, "state": None, **data}
     if stage == "solvability":
         return {"by_domain": {**before.get("by_domain", {}), data.get("domain"): data}}
     if stage in CAUSES and _new_pass(before, data):
@@ -199,9 +201,12 @@ def _train(picture: Picture) -> str:
     if not data:
         return ""
     of = f"/{data['iterations']}" if data.get("iterations") else ""
+    step = "warm start" if data.get("kind") == "sft" else f"step {data.get('iteration')}{of}"
+    if data.get("state"):  # the figures at hand are of the step before
+        return _join(step, one_line(data["state"]))
     signal, loss = data.get("groups_with_signal_rate"), data.get("loss")
     return _join(
-        "warm start" if data.get("kind") == "sft" else f"step {data.get('iteration')}{of}",
+        step,
         _reward(picture.first_reward, data.get("reward_mean")),
         "" if signal is None else f"groups with signal {signal:.0%}",
         "" if loss is None else f"loss {loss:.3g}",

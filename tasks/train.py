@@ -81,7 +81,8 @@ async def _trained(
     trainer = await shop.training(stage.policy, run_dir(stage.run))
     shop.trained_to(None)
     kind = batches[0].kind
-    emit("train", iteration=stage.iteration, kind=kind, policy_name=_next_name(stage), state="updating")
+    where = {"iteration": stage.iteration, "iterations": stage.config.iterations, "kind": kind}
+    emit("train", **where, policy_name=_next_name(stage), state="updating")
     results = [await asyncio.to_thread(trainer.train, batch) for batch in batches]
     await asyncio.to_thread(trainer.publish, weights_dir(policy_id))
     policy = PolicyVersion(

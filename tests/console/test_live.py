@@ -83,6 +83,14 @@ def test_the_expected_end_follows_the_pace_of_the_training_steps() -> None:
     assert picture.expected_s == 180.0
 
 
+def test_a_step_that_begins_does_not_show_the_figures_of_the_one_before() -> None:
+    begins = {"kind": "grpo", "iteration": 4, "iterations": 8, "policy_name": "v2", "state": "updating"}
+    picture = picture_of(at_134(), Event("train", begins, 140.0))
+    assert picture.line("train") == "train     step 4/8  updating"
+    picture.apply(Event("train", {**begins, "state": None, "reward_mean": 0.5}, 150.0))
+    assert picture.line("train").startswith("train     step 4/8  reward 0.31 -> 0.50")
+
+
 def test_counts_of_one_pass_do_not_leak_into_the_next() -> None:
     picture = picture_of(
         Event("rollout", {"purpose": "train", "done": 1, "total": 2, "failed": 0, "cause": None}),
