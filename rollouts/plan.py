@@ -3,7 +3,7 @@
 Everything here is a pure function of its arguments; resuming is the set difference `missing`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from assay.errors import ConfigurationError
@@ -11,7 +11,7 @@ from assay.ids import derive_seed
 from assay.records import Band, Purpose, RolloutRequest, SamplingParams, SolvabilityEstimate, TaskSpec
 
 # A task nobody has estimated may well be trainable; one that is too hard today may not be tomorrow.
-PREFERENCE = (Band.TRAINABLE, Band.UNKNOWN, Band.TOO_HARD, Band.SATURATED)
+RANK = {Band.TRAINABLE: 0, Band.UNKNOWN: 0, Band.TOO_HARD: 1, Band.SATURATED: 2}
 
 
 def sampling_for(task: TaskSpec, sampling: SamplingParams) -> SamplingParams:
@@ -59,31 +59,27 @@ def missing(requests: Iterable[RolloutRequest], done_ids: Collection[str]) -> li
 
 
 def choose_tasks(
-    tasks: Sequence[TaskSpec],
+    tasks: Iterable[TaskSpec],
     estimates: Iterable[SolvabilityEstimate],
+    times_trained: Mapping[str, int],
     num: int,
     *,
     seed: int,
-    iteration: int,
 ) -> list[TaskSpec]:
-    """`num` tasks for one iteration (all of them when there are fewer), the trainable ones first.
+    """`num` tasks for one iteration (all of them when there are fewer).
 
-    Within a band consecutive iterations walk one seeded order round and round, so every task comes equally often:
-    of five tasks, two per iteration, iterations 0..4 take AB, CD, EA, BC, DE. Where several estimates of a task are
-    given, the last counts.
+    Tasks that are trainable or unknown come before those too hard, and these before saturated ones. Among equals
+    the one trained on least often comes first (`times_trained` by content hash): a policy that sees few tasks again
+    and again learns those tasks instead of the domain. Then the known trainable ones, then a seeded order. Where
+    several estimates of a task are given, the last counts.
     """
     bands = {estimate.task_hash: estimate.band for estimate in estimates}
-    chosen: list[TaskSpec] = []
-    for band in PREFERENCE:
-        pool = [task for task in tasks if bands.get(task.content_hash, Band.UNKNOWN) is band]
-        chosen += _walk(pool, num - len(chosen), seed, iteration)
-    return chosen
 
+    def standing(task: TaskSpec) -> tuple[int, int, bool, int, str]:
+        band, times = bands.get(task.content_hash, Band.UNKNOWN), times_trained.get(task.content_hash, 0)
+        return RANK[band], times, band is Band.UNKNOWN, derive_seed(seed, "order", task.content_hash), task.id
 
-def _walk(pool: Sequence[TaskSpec], num: int, seed: int, iteration: int) -> list[TaskSpec]:
-    order = sorted(pool, key=lambda task: (derive_seed(seed, "order", task.content_hash), task.id))
-    start = iteration * num
-    return [order[(start + i) % len(order)] for i in range(min(num, len(order)))]
+    return sorted(tasks, key=standing)[:num]
 
 
 def group_requests(requests: Iterable[RolloutRequest]) -> Mapping[str, list[RolloutRequest]]:

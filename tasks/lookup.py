@@ -6,7 +6,15 @@ import polars as pl
 
 from assay.records import Trajectory, VerifiedTrajectory
 from storage.rows import trajectories_from, verified_from
+from tasks.stages import Stage
 from tasks.workshop import Workshop
+
+_TIMES = """
+SELECT t.task_hash, count(DISTINCT b.iteration) AS times
+FROM batches b JOIN raw_trajectories t USING (trajectory_id)
+WHERE b.run_id = ? AND b.iteration < ?
+GROUP BY 1
+"""
 
 
 def done_ids(shop: Workshop, trajectory_ids: Sequence[str]) -> set[str]:
@@ -44,6 +52,12 @@ def rewards_of(shop: Workshop, trajectory_ids: Sequence[str]) -> pl.DataFrame:
     versions = {name: domain.version for name, domain in shop.domains.items()}
     current = pl.col("domain").replace_strict(versions, default="", return_dtype=pl.String)
     return rows.filter(pl.col("verifier_version") == current)
+
+
+def times_trained(shop: Workshop, stage: Stage) -> dict[str, int]:
+    """In how many earlier iterations of the run each task was in a batch, demonstrations included, by content hash."""
+    rows = shop.catalog().sql(_TIMES, [stage.run.run_id, stage.iteration]).pl()
+    return dict(rows.iter_rows())
 
 
 def _rows(shop: Workshop, view: str, ids: Sequence[str], columns: str = "*") -> pl.DataFrame:

@@ -5,6 +5,7 @@ from rollouts.demonstrate import ORACLE
 from rollouts.plan import choose_tasks
 from tasks.inspect_tasks import trusted
 from tasks.load_tasks import tasks_at
+from tasks.lookup import times_trained
 from tasks.roll_out import RolloutPlan
 from tasks.solvability import candidates, worth_training
 from tasks.stages import MAX_NEW_TOKENS, Stage
@@ -21,11 +22,11 @@ def plan_iteration(stage: Stage) -> RolloutPlan:
 def plan_training(stage: Stage) -> RolloutPlan:
     """`groups_per_iteration` tasks of each domain among those worth training on."""
     specs, estimates = worth_training(stage)
+    times = times_trained(workshop(stage.config), stage)
     chosen: list[TaskSpec] = []
     for name, domain in stage.config.domains.items():
         mine = [spec for spec in specs if spec.domain == name]
-        seed = stage.run.sampling_seed
-        chosen += choose_tasks(mine, estimates, domain.groups_per_iteration, seed=seed, iteration=stage.iteration)
+        chosen += choose_tasks(mine, estimates, times, domain.groups_per_iteration, seed=stage.run.sampling_seed)
     return RolloutPlan(
         purpose="train",
         iteration=stage.iteration,

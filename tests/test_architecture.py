@@ -21,7 +21,7 @@ ALLOWED = {
 }
 HOMES = {
     "prefect": ("tasks/", "flows/", "console/server.py"),
-    "torch": ("training/", "rollouts/engines/transformers.py", "rollouts/engines/_"),
+    "torch": ("assay/processor.py", "training/", "rollouts/engines/transformers.py", "rollouts/engines/_"),
     "nemo": ("training/backends/",),
     "boto3": ("storage/backends/s3.py",),
     "duckdb": ("storage/catalog.py",),

@@ -32,18 +32,19 @@ LAST_NAMES = _words(
     "Silva Turner Usman Vargas Weber Young Zimmer Becker Conti Duarte Egan Fuchs Grant Hughes Ivanov Jones Kim Larsen "
     "Meyer Nolan Ortiz Pratt"
 )
+# Common words: rare ones come in pieces, and a small model that has found the right one still misspells it.
 CITIES = _words(
-    "Oslo Lima Paris Quito Turin Delhi Boston Dublin Madrid Lisbon Vienna Prague Warsaw Berlin Athens Cairo Nairobi "
-    "Toronto Denver Seattle Sydney Perth Kyoto Osaka Seoul Hanoi Geneva Milan Naples Porto Ghent Bergen Malmo "
-    "Riga Tallinn Zagreb Krakow Leeds Bristol"
+    "London Paris Chicago Boston Washington Oxford Cambridge Berlin Madrid Vienna Athens Cairo Toronto Denver Seattle "
+    "Delhi Nairobi Geneva Dublin Lisbon Sydney Bristol Houston Dallas Miami Lincoln Jackson Madison"
 )
 ITEMS = _words(
-    "lamps chairs desks mugs tents bikes clocks shirts books phones rulers plates boots jackets bottles radios cameras "
-    "drums guitars helmets gloves mirrors candles baskets pillows blankets kettles knives spoons carpets"
+    "books chairs tables phones bags boxes keys balls cards cars boats maps games tools doors windows shirts computers "
+    "screens lights flowers seeds plants trees stones boards sheets beds pots pans apples coins papers photos frames "
+    "filters"
 )
 JOBS = _words(
-    "nurse teacher pilot baker lawyer painter farmer plumber chemist driver singer dentist tailor barber "
-    "carpenter mechanic gardener builder waiter judge editor"
+    "teacher doctor driver builder writer actor editor manager student artist author cook guard porter runner player "
+    "scientist nurse pilot lawyer farmer painter"
 )
 MONTHS = _words("January February March April May June July August September October November December")
 POOLS: Mapping[str, tuple[str, ...]] = {"city": CITIES, "item": ITEMS, "job": JOBS, "month": MONTHS, "last": LAST_NAMES}

@@ -1,6 +1,7 @@
 """Planning is deterministic, resuming is a set difference, every task gets its turn."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -64,30 +65,35 @@ def test_done_and_missing_make_up_the_plan(done: set[int]) -> None:
     assert missing(left, {r.id for r in left}) == []
 
 
-@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 3))
-def test_over_full_rounds_every_task_comes_equally_often(num_tasks: int, num: int, seed: int) -> None:
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 3), st.integers(1, 9))
+def test_no_task_comes_again_before_every_task_came(num_tasks: int, num: int, seed: int, iterations: int) -> None:
     tasks = [a_task(str(i)) for i in range(num_tasks)]
-    chosen = [choose_tasks(tasks, [], num, seed=seed, iteration=i) for i in range(num_tasks)]
-    assert all(len({t.id for t in each}) == len(each) == min(num, num_tasks) for each in chosen)
-    assert len(set(Counter(t.id for each in chosen for t in each).values())) == 1
+    times: Counter[str] = Counter()
+    for _ in range(iterations):
+        chosen = [t.content_hash for t in choose_tasks(tasks, [], times, num, seed=seed)]
+        assert len(set(chosen)) == len(chosen) == min(num, num_tasks)
+        times.update(chosen)
+        counts = [times[t.content_hash] for t in tasks]
+        assert max(counts) - min(counts) <= 1
 
 
 def test_trainable_tasks_come_first_then_unknown_then_too_hard_then_saturated() -> None:
     bands = [Band.SATURATED, Band.TOO_HARD, Band.TRAINABLE, Band.UNKNOWN, Band.TRAINABLE]
     estimates = [an_estimate(t, band) for t, band in zip(TASKS, bands, strict=True) if band is not Band.UNKNOWN]
 
-    def names(num: int) -> list[str]:
-        return [t.id[-1] for t in choose_tasks(TASKS, estimates, num, seed=0, iteration=0)]
+    def names(num: int, times: Mapping[str, int]) -> list[str]:
+        return [t.id[-1] for t in choose_tasks(TASKS, estimates, times, num, seed=0)]
 
-    assert set(names(2)) == {"c", "e"}
-    assert names(5)[2:] == ["d", "b", "a"]
-    assert set(names(9)) == set("abcde")
+    assert set(names(2, {})) == {"c", "e"}
+    assert names(5, {})[2:] == ["d", "b", "a"]
+    assert set(names(9, {})) == set("abcde")
+    trained = {t.content_hash: 1 for t in TASKS if t.id[-1] in "ce"}
+    assert names(5, trained)[0] == "d"
+    assert names(5, trained)[3:] == ["b", "a"]
 
 
 def test_the_last_estimate_of_a_task_counts_and_the_choice_depends_on_nothing_else() -> None:
     estimates = [an_estimate(TASKS[0], Band.SATURATED), *(an_estimate(t, Band.TRAINABLE) for t in TASKS)]
-    for i in range(5):
-        one = choose_tasks(TASKS, estimates, 3, seed=1, iteration=i)
-        assert one == choose_tasks(list(reversed(TASKS)), estimates, 3, seed=1, iteration=i)
-    seen = {t.id for i in range(5) for t in choose_tasks(TASKS, estimates, 3, seed=1, iteration=i)}
-    assert len(seen) == 5
+    one = choose_tasks(TASKS, estimates, {}, 3, seed=1)
+    assert one == choose_tasks(list(reversed(TASKS)), estimates, {}, 3, seed=1)
+    assert choose_tasks(TASKS, estimates, {t.content_hash: 3 for t in TASKS[1:]}, 1, seed=1) == [TASKS[0]]
