@@ -58,10 +58,11 @@ class Picture:
             return [self._header(now_s), *body, *self._held_out_lines(), *self._last_line()]
 
     def line(self, stage: str) -> str:
-        """One stage's line, empty when there is nothing to say."""
+        """One stage's line, of evaluations the newest domain's; empty when there is nothing to say."""
         with self._lock:
             if stage == "evaluate":
-                return (self._held_out_lines() or [""])[-1]
+                domain = str(self.newest.get(stage, {}).get("domain", ""))
+                return self._held_out_line(domain) if domain in self.held_out else ""
             return self._stage_line(stage) if stage in LINES else ""
 
     def _stage_line(self, stage: str) -> str:
@@ -94,10 +95,11 @@ class Picture:
         return f"policy {one_line(name)}" if name else ""
 
     def _held_out_lines(self) -> list[str]:
-        return [
-            f"{'held-out':<{LABEL}}{one_line(domain, 24)}  " + " -> ".join(map(_rate, _ends(seen)))
-            for domain, seen in self.held_out.items()
-        ]
+        return [self._held_out_line(domain) for domain in self.held_out]
+
+    def _held_out_line(self, domain: str) -> str:
+        rates = " -> ".join(map(_rate, _ends(self.held_out[domain])))
+        return f"{'held-out':<{LABEL}}{one_line(domain, 24)}  {rates}"
 
     def _last_line(self) -> list[str]:
         if not self.last:

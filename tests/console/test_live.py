@@ -91,6 +91,24 @@ def test_a_step_that_begins_does_not_show_the_figures_of_the_one_before() -> Non
     assert picture.line("train").startswith("train     step 4/8  reward 0.31 -> 0.50")
 
 
+def test_the_plain_line_of_an_evaluation_is_of_the_domain_it_tells() -> None:
+    told = [
+        Event("evaluate", {"domain": domain, "policy_name": name, "pass_rate": rate})
+        for name, rate in (("v0", 0.25), ("v1", 0.5))
+        for domain in ("one", "two")
+    ]
+    said: list[str] = []
+    plain = PlainLines(Picture("x", begin_s=0.0), said.append)
+    for event in told:
+        plain(event)
+    assert [line.split("  ", 2)[-1] for line in said] == [
+        "one  v0 0.25",
+        "two  v0 0.25",
+        "one  v0 0.25 -> v1 0.50",
+        "two  v0 0.25 -> v1 0.50",
+    ]
+
+
 def test_counts_of_one_pass_do_not_leak_into_the_next() -> None:
     picture = picture_of(
         Event("rollout", {"purpose": "train", "done": 1, "total": 2, "failed": 0, "cause": None}),
