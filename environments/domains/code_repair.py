@@ -37,7 +37,7 @@ class CodeRepair:
 
     class Config(PluginConfig):
         max_turns: int = Field(2, ge=1, le=8, description="Attempts; what failed comes back between them")
-        max_new_tokens: int = Field(96, ge=16, le=4096)
+        max_new_tokens: int = Field(64, ge=16, le=4096)
         timeout_s: float = Field(10.0, gt=0, le=120, description="Wall time for all cases of one attempt")
 
     def __init__(self, config: Config) -> None:

@@ -301,9 +301,9 @@ def test_results_are_compared_by_value(found: Any, expected: Any, equal: bool) -
 
 
 def test_more_turns_can_be_asked_for() -> None:
-    domain = build_plugin("domain", "code_repair", {"max_turns": 3, "max_new_tokens": 64})
+    domain = build_plugin("domain", "code_repair", {"max_turns": 3, "max_new_tokens": 80})
     task = domain.make_task("train", 0, 0)
-    assert (task.max_turns, task.max_new_tokens) == (3, 64)
+    assert (task.max_turns, task.max_new_tokens) == (3, 80)
 
 
 def test_prompts_show_the_function_and_a_failing_example(counting: TaskSpec) -> None:
