@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.records import TrainingSample
+from tests.models import small_model
 from tests.training.making import a_sample
 from training import forward
 from training.packing import make_packs
@@ -125,23 +126,8 @@ def test_packs_keep_to_their_size_and_never_divide_a_group() -> None:
 
 @pytest.mark.parametrize("family", ["Qwen3", "Gemma", "GPT2"])
 def test_other_families_of_models_are_packed_alike(family: str) -> None:
-    import transformers
-
     forward.register()
-    common = {"vocab_size": 64, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-    }
-    if family == "GPT2":
-        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4}
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(**common, **sizes)
-    model = getattr(transformers, "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM")(config).eval()
+    model = small_model(family)
     samples = [a_sample(f"{g}{i}", g, [7, ord(g) % 50], ([8 + i, 9, 10], True)) for g in "ab" for i in range(3)]
     (pack,) = make_packs(samples, 1000)
     with torch.no_grad():

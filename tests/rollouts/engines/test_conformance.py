@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import torch
+from transformers import AutoModelForCausalLM
 
 from assay.errors import EngineError
 from assay.records import Message, PolicyVersion, SamplingParams
 from assay.registry import build_plugin, known_plugins
 from assay.settings import settings
 from rollouts.engines.base import Completion, Engine, SampleRequest
+from tests.models import teacher_forced
 from training.tiny_model import build_tiny_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,16 +75,6 @@ def ask(
     )
 
 
-def teacher_forced(model: Path, prompt: tuple[int, ...], said: tuple[int, ...], temperature: float) -> list[float]:
-    """Log-probabilities of `said` by an ordinary forward pass of the model."""
-    from transformers import AutoModelForCausalLM
-
-    ids = torch.tensor([prompt + said])
-    with torch.no_grad():
-        logits = AutoModelForCausalLM.from_pretrained(model)(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    return torch.log_softmax(logits / temperature, dim=-1).gather(1, ids[0, len(prompt) :, None])[:, 0].tolist()
-
-
 async def test_as_many_completions_as_asked_for_each_with_a_logprob_per_token(engine: Engine) -> None:
     completions = await engine.sample(ask(engine, num=5))
     assert len(completions) == 5
@@ -101,7 +93,8 @@ async def test_logprobs_are_those_of_the_distribution_that_was_sampled(
             shares = {"abcd": 0.5, "abdc": 0.25, "dcab": 0.25}
             wanted = [math.log(shares[engine.decode(completion.token_ids)])] + [0.0] * (len(completion.logprobs) - 1)
         else:
-            wanted = teacher_forced(model, request.prompt_ids, completion.token_ids, temperature)
+            plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+            wanted = teacher_forced(plain, request.prompt_ids, completion.token_ids, temperature)
         assert completion.logprobs == pytest.approx(wanted, abs=TOLERANCE[engine.id])
 
 

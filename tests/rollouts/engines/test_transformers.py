@@ -17,6 +17,7 @@ from rollouts.engines._prefixes import Context, PrefixCache
 from rollouts.engines._weights import PackedLinear, read_policy
 from rollouts.engines.base import Completion, SampleRequest
 from rollouts.engines.transformers import TransformersEngine
+from tests.models import small_model, teacher_forced
 from tests.training.making import a_policy
 from training.tiny_model import build_tiny_model
 
@@ -244,30 +245,12 @@ def test_a_mistyped_option_is_named() -> None:
 
 @pytest.mark.parametrize("family", ["Qwen2", "Qwen3", "Gemma", "Mistral", "GPT2"])
 def test_other_families_of_models_are_sampled_and_scored_alike(family: str, tmp_path: Path) -> None:
-    import transformers
-
-    common = {"vocab_size": 64, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-    }
-    if family == "GPT2":
-        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4}
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(**common, **sizes)
-    plain = getattr(transformers, "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM")(config).eval()
+    plain = small_model(family)
     plain.save_pretrained(tmp_path)
     (completions,), _ = Bench(tmp_path).run(a_request(num=3, limit=5, temperature=0.9))
     for completion in completions:
-        ids = torch.tensor([PROMPT + completion.token_ids])
-        with torch.no_grad():
-            logits = plain(input_ids=ids).logits[0, len(PROMPT) - 1 : -1]
-        wanted = torch.log_softmax(logits / 0.9, dim=-1).gather(1, ids[0, len(PROMPT) :, None])[:, 0]
-        assert completion.logprobs == pytest.approx(wanted.tolist(), abs=1e-4)
+        wanted = teacher_forced(plain, PROMPT, completion.token_ids, 0.9)
+        assert completion.logprobs == pytest.approx(wanted, abs=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("bfloat16", 2e-2)])
@@ -276,8 +259,5 @@ async def test_logprobs_are_right_to_the_digits_of_the_precision(model: Path, dt
     await engine.load(a_policy(model))
     exact = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     for said in await engine.sample(a_request()):
-        with torch.no_grad():
-            logits = exact(input_ids=torch.tensor([PROMPT + said.token_ids])).logits[0, len(PROMPT) - 1 : -1]
-        chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(said.token_ids)[:, None])[:, 0]
-        assert said.logprobs == pytest.approx(chosen.tolist(), abs=tolerance)
+        assert said.logprobs == pytest.approx(teacher_forced(exact, PROMPT, said.token_ids), abs=tolerance)
     await engine.close()

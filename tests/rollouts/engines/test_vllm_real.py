@@ -20,6 +20,7 @@ from rollouts.engines import _vllm_link
 from rollouts.engines._vllm_server import on_cuda, served_dtype
 from rollouts.engines.base import Completion, SampleRequest
 from rollouts.engines.vllm import VllmEngine
+from tests.models import teacher_forced
 from training.tiny_model import build_tiny_model
 
 PYTHON = os.environ.get("ASSAY_VLLM_PYTHON", str(Path(".venv-vllm/bin/python").absolute()))
@@ -97,13 +98,10 @@ def running(machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def mismatch(model: Any, prompt_ids: tuple[int, ...], completions: list[Completion], temperature: float) -> float:
     """Mean absolute difference (nats) to the model's own log-probabilities."""
-    differences = []
-    for completion in completions:
-        ids = torch.tensor([[*prompt_ids, *completion.token_ids]])
-        with torch.no_grad():
-            logits = model(ids).logits[0, len(prompt_ids) - 1 : -1].float() / temperature
-        own = logits.log_softmax(-1)[range(len(completion.token_ids)), list(completion.token_ids)]
-        differences += (own - torch.tensor(completion.logprobs)).abs().tolist()
+    differences: list[float] = []
+    for said in completions:
+        own = teacher_forced(model, prompt_ids, said.token_ids, temperature)
+        differences += (abs(a - b) for a, b in zip(own, said.logprobs, strict=True))
     return mean(differences)
 
 
