@@ -41,11 +41,18 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if len(comparisons) == len(options.names or BENCHMARKS) else 1
 
 
+def _name(text: str) -> str:
+    if text not in BENCHMARKS:
+        raise argparse.ArgumentTypeError(f"no benchmark is called {text!r}; there are {', '.join(BENCHMARKS)}")
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=list(BENCHMARKS), help="default: all")
+    # Not `choices`: with nargs="*" argparse checks the empty list of "all" against them.
+    parser.add_argument("names", nargs="*", type=_name, metavar="NAME", help="default: all")
     parser.add_argument("--steps", type=int, default=5, help="measured rounds of each side, after one of warming up")
     parser.add_argument("--groups", type=int, default=8, help="prompts per step")
     parser.add_argument("--samples", type=int, default=8, help="completions per prompt")

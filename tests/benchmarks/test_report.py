@@ -1,8 +1,10 @@
 """What a comparison says of its rounds."""
 
+import re
+
 import pytest
 
-from benchmarks.__main__ import main
+from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.report import Comparison, Round, table
 from benchmarks.workload import Workload
 
@@ -38,3 +40,14 @@ def test_every_round_has_prompts_of_its_own() -> None:
 def test_without_its_model_a_benchmark_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["engines"]) == 1
     assert "make model" in capsys.readouterr().err
+
+
+def test_no_name_means_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--steps", "1"]) == 1
+    assert re.findall(r"^(\w+): ", capsys.readouterr().err, flags=re.MULTILINE) == list(BENCHMARKS)
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["grpo"])
+    assert "grpo_step, engines" in capsys.readouterr().err
