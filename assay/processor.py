@@ -25,7 +25,7 @@ def fast_dtype() -> "torch.dtype":
 
 
 def _seconds(dtype: "torch.dtype") -> float:
-    """The shortest of five matrix products."""
+    """The shortest of six matrix products."""
     import torch
 
     rows, weight = torch.ones(ROWS, INPUTS, dtype=dtype), torch.ones(OUTPUTS, INPUTS, dtype=dtype)

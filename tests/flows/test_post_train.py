@@ -43,6 +43,13 @@ async def test_a_run_makes_the_policy_better_and_every_reward_traceable(tiny_mod
         "WHERE b.used AND (c.certificate_id IS NULL OR len(c.evidence_ids) = 0 OR NOT t.valid)"
     )
     assert unproven == []
+    # 24 groups of 64 tasks: none needs to come twice.
+    again = rows(
+        "SELECT t.task_id FROM batches b JOIN trajectories t USING (trajectory_id) WHERE b.kind = 'grpo' "
+        "GROUP BY t.task_id HAVING count(DISTINCT b.iteration) > 1"
+    )
+    assert again == []
+    assert rows("SELECT count(DISTINCT group_id) AS n FROM batches WHERE kind = 'grpo'")[0]["n"] == 24
     versions = rows(f"SELECT name, kind FROM policies WHERE run_id = '{run_id}' ORDER BY num_updates")
     assert [v["name"] for v in versions] == [f"v{i}" for i in range(len(versions))]
     assert rows("FROM runs WHERE event = 'finished'")[0]["run_id"] == run_id

@@ -88,12 +88,12 @@ async def test_logprobs_are_those_of_the_distribution_that_was_sampled(
     engine: Engine, model: Path, temperature: float
 ) -> None:
     request = ask(engine, temperature=temperature)
+    plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     for completion in await engine.sample(request):
         if engine.id == "scripted":
             shares = {"abcd": 0.5, "abdc": 0.25, "dcab": 0.25}
             wanted = [math.log(shares[engine.decode(completion.token_ids)])] + [0.0] * (len(completion.logprobs) - 1)
         else:
-            plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
             wanted = teacher_forced(plain, request.prompt_ids, completion.token_ids, temperature)
         assert completion.logprobs == pytest.approx(wanted, abs=TOLERANCE[engine.id])
 
