@@ -4,7 +4,8 @@
     ├── ConfigurationError      the person who wrote the config, a setting or a command line
     ├── EnvironmentAuthorError  the author of a domain or task
     ├── SandboxError            whoever runs the machine: no isolation, no room, launch failed
-    │   └── SandboxUnavailable
+    │   ├── SandboxUnavailable
+    │   └── SandboxUnsupported
     ├── VerifierError           the author of a verifier: it crashed or broke its contract
     ├── EngineError             whoever runs the inference engine
     ├── TrainingError           the person who tunes the run
@@ -39,6 +40,10 @@ class SandboxError(AssayError):
 
 class SandboxUnavailable(SandboxError):
     """Nothing on this machine isolates; the message says what to install."""
+
+
+class SandboxUnsupported(SandboxError):
+    """The backend lacks a capability that was asked for; the message says what it can do."""
 
 
 class SandboxLaunchError(SandboxError, Transient):

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
-from assay.errors import SandboxLaunchError
+from assay.errors import SandboxLaunchError, SandboxUnsupported
 from assay.ids import content_hash
 from assay.records import (
     Cause,
@@ -23,7 +25,16 @@ from assay.records import (
 )
 from assay.registry import PluginConfig
 from environments.base import Outcome, Reply, Solutions
-from environments.sandboxes.base import Backend, BackendReport, ExecResult, SandboxSpec
+from environments.sandboxes.base import (
+    INITIAL,
+    Backend,
+    BackendReport,
+    Collected,
+    CollectLimits,
+    ExecResult,
+    Provenance,
+    SandboxSpec,
+)
 from rollouts.engines.base import Completion, SampleRequest
 
 POLICY = "p_toy"
@@ -118,30 +129,58 @@ def an_invalid(cause: Cause = Cause.SANDBOX) -> Verdict:
     return Verdict.invalid(cause, "it broke")
 
 
+def an_exec_result(**changes: Any) -> ExecResult:
+    made = ExecResult(
+        exit_code=0,
+        signal=None,
+        stdout="",
+        stderr="",
+        truncated=False,
+        timed_out=False,
+        oom_killed=False,
+        wall_s=0.0,
+        cpu_s=None,
+        peak_memory_bytes=None,
+        limits_enforced=(),
+        provenance=Provenance(backend="toy", version="1", image_digest="", layer_digests=(), spec_hash=""),
+    )
+    return replace(made, **changes)
+
+
 class ToySandbox:
     """A place that only counts itself."""
 
     def __init__(self, backend: "ToyBackend", number: int) -> None:
         self.id = f"toy-{number}"
+        self.capabilities: frozenset[str] = frozenset()
         self._backend = backend
 
-    async def exec(self, argv: Sequence[str], **_: Any) -> ExecResult:
-        return ExecResult(
-            exit_code=0,
-            signal=None,
-            stdout="",
-            stderr="",
-            truncated=False,
-            timed_out=False,
-            wall_s=0.0,
-            limits_enforced=(),
-        )
+    async def exec(self, command: Sequence[str] | str, **_: Any) -> ExecResult:
+        return an_exec_result()
 
     async def read(self, path: str, *, max_bytes: int = 1 << 20) -> bytes:
         return b""
 
-    async def write(self, path: str, data: bytes) -> None:
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         pass
+
+    async def upload(self, source: Path, path: str = "") -> None:
+        pass
+
+    async def download(self, path: str, target: Path, *, limits: CollectLimits | None = None) -> Collected:
+        return Collected(files=(), refused={}, num_bytes=0)
+
+    async def state_hash(self) -> str:
+        return "unchanged"
+
+    async def snapshot(self) -> str:
+        raise SandboxUnsupported("a toy has no snapshots")
+
+    async def restore(self, snapshot: str = INITIAL) -> None:
+        raise SandboxUnsupported("a toy has no snapshots")
+
+    async def fork(self) -> "ToySandbox":
+        raise SandboxUnsupported("a toy cannot fork")
 
     async def destroy(self) -> None:
         self._backend.alive.discard(self.id)
@@ -170,6 +209,9 @@ class ToyBackend:
 
     async def probe(self) -> BackendReport:
         return BackendReport(backend=self.id, version="1", works=True, detail="", limits_enforced=())
+
+    def close(self) -> None:
+        self.alive.clear()
 
 
 class ToyEpisode:

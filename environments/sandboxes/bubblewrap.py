@@ -24,8 +24,9 @@ from assay.ids import derive_seed
 from assay.registry import PluginConfig
 from environments.sandboxes import _files, _locate, _seccomp, _wire
 from environments.sandboxes._client import ADVICE, Client, explained
-from environments.sandboxes.base import BackendReport, ExecResult, Limits, SandboxSpec
+from environments.sandboxes.base import BackendReport, ExecResult, Limits, Provenance, SandboxSpec
 
+NOWHERE = Provenance(backend="bubblewrap", version="", image_digest="", layer_digests=(), spec_hash="")
 _UNUSABLE_COMMAND = 126
 _TRIAL = ["python3", "-I", "-S", "-c", "import platform; print(platform.python_version())"]
 
@@ -40,7 +41,7 @@ class BubblewrapSandbox:
 
     async def exec(
         self,
-        argv: Sequence[str],
+        command: Sequence[str] | str,
         *,
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
@@ -53,11 +54,12 @@ class BubblewrapSandbox:
         are read as signals, which is how bwrap reports them. Output beyond `max_output` is dropped; a command that
         floods (16 times as much) is killed and reads as SIGKILL.
         """
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         variables = {**self._env, **(env or {})}
         _check_request(argv, variables, timeout_s, max_output)
         if any("\0" in word for word in argv):
             return self._unusable("The command contains a NUL byte.")
-        header = {"do": "exec", "box": self.id, "argv": list(argv), "env": variables}
+        header = {"do": "exec", "box": self.id, "argv": argv, "env": variables}
         with explained():
             source = _wire.memory_file(stdin) if stdin else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -70,7 +72,7 @@ class BubblewrapSandbox:
     async def read(self, path: str, *, max_bytes: int = 1 << 20) -> bytes:
         return _files.read_file(self._opened(), path, max_bytes)
 
-    async def write(self, path: str, data: bytes) -> None:
+    async def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         _files.write_file(self._opened(), path, data, self._owner)
 
     async def destroy(self) -> None:
@@ -98,8 +100,12 @@ class BubblewrapSandbox:
             stderr=output[split:].decode(errors="replace"),
             truncated=reply["truncated"],
             timed_out=reply["timed_out"],
+            oom_killed=False,
             wall_s=reply["wall_s"],
+            cpu_s=None,
+            peak_memory_bytes=None,
             limits_enforced=self._client.limits,
+            provenance=NOWHERE,
         )
 
     def _unusable(self, message: str) -> ExecResult:
@@ -110,8 +116,12 @@ class BubblewrapSandbox:
             stderr=message,
             truncated=False,
             timed_out=False,
+            oom_killed=False,
             wall_s=0.0,
+            cpu_s=None,
+            peak_memory_bytes=None,
             limits_enforced=self._client.limits,
+            provenance=NOWHERE,
         )
 
 
@@ -147,7 +157,7 @@ class Bubblewrap:
             raise
         try:
             for path, text in spec.files.items():
-                await sandbox.write(path, text.encode())
+                await sandbox.write(path, text.encode() if isinstance(text, str) else text)
         except SandboxError:
             await sandbox.destroy()
             raise

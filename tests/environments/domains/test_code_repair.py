@@ -17,6 +17,7 @@ from environments.domains._code_repair_inputs import GENERATORS
 from environments.domains._code_repair_judge import run_cases, same
 from environments.domains.code_repair import CodeRepair, fence, parse_code
 from environments.sandboxes.base import Backend, ExecResult, SandboxSpec
+from tests.builders import an_exec_result
 from tests.environments.domains.conftest import NoPlace
 
 TIDY = {"steps": 1.0, "valid_actions": 1.0, "recovery": 1.0}
@@ -176,17 +177,8 @@ class Silent:
     async def create(self, spec: SandboxSpec) -> "Silent":
         return self
 
-    async def exec(self, argv: Sequence[str], **options: Any) -> ExecResult:
-        return ExecResult(
-            exit_code=127,
-            signal=None,
-            stdout="",
-            stderr="python3: not found",
-            truncated=False,
-            timed_out=False,
-            wall_s=0.1,
-            limits_enforced=(),
-        )
+    async def exec(self, command: Sequence[str], **options: Any) -> ExecResult:
+        return an_exec_result(exit_code=127, stderr="python3: not found")
 
     async def destroy(self) -> None:
         pass
