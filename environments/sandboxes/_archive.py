@@ -24,11 +24,11 @@ class Source(Protocol):
 class Archive:
     """The entries of a tar, once, in order: `for entry in archive`, with `archive.chunks(entry)` for its bytes.
 
-    Raises SandboxError for damage, for an archive that ends early and for more than `max_bytes` when unpacked.
+    A `seekable` source must be at its start. Raises SandboxError for damage, for an archive that ends early and for more than `max_bytes` when unpacked.
     """
 
-    def __init__(self, source: Source, max_bytes: int) -> None:
-        self._input = _Forward(source, max_bytes)
+    def __init__(self, source: Source, max_bytes: int, *, seekable: bool = False) -> None:
+        self._input = _Forward(source, max_bytes, seekable)
         self._tar: tarfile.TarFile | None = None
 
     def __iter__(self) -> Iterator[tarfile.TarInfo]:
@@ -39,14 +39,14 @@ class Archive:
         """The bytes of a regular file, of which there are exactly `entry.size`; read before the next entry."""
         assert self._tar is not None
         self._input.header_room = None
-        with _explained():
+        with explained():
             content = self._tar.extractfile(entry)
             while content is not None and (chunk := content.read(CHUNK)):
                 yield chunk
 
     def _next(self) -> tarfile.TarInfo | None:
         self._input.header_room = _HEADER_ROOM
-        with _explained():
+        with explained():
             if self._tar is None:
                 self._tar = tarfile.open(  # noqa: SIM115 - it owns nothing
                     fileobj=cast(IO[bytes], self._input), mode="r:", encoding="utf-8", errors="surrogateescape"
@@ -66,8 +66,9 @@ class Archive:
 class _Forward:
     """A file for tarfile that only goes forward and hands out neither too much at once nor too much in all."""
 
-    def __init__(self, source: Source, max_bytes: int) -> None:
+    def __init__(self, source: Source, max_bytes: int, seekable: bool) -> None:
         self._source, self._max_bytes, self._at = source, max_bytes, 0
+        self._seek = cast(Any, source).seek if seekable else None
         self.header_room: int | None = None
         self.last = b""
 
@@ -77,6 +78,8 @@ class _Forward:
     def seek(self, offset: int, whence: int = 0) -> int:
         if whence or offset < self._at:
             raise SandboxError("The archive is damaged: an entry points backwards; make it again.")
+        if self._seek is not None:
+            self._at = self._seek(offset)
         while self._at < offset and self._take(min(CHUNK, offset - self._at)):
             pass
         return self._at
@@ -102,7 +105,7 @@ class _Forward:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[Any]:
+def explained() -> Iterator[Any]:
     """Anything the parser or a decompressor stumbles over, as one error."""
     try:
         yield
@@ -110,5 +113,5 @@ def _explained() -> Iterator[Any]:
         raise
     except Exception as error:
         raise SandboxError(
-            f"The archive is damaged or no tar: {error or type(error).__name__}; make it again."
+            f"The archive is damaged or no tar: {str(error) or type(error).__name__}; make it again."
         ) from error
