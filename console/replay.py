@@ -1,4 +1,4 @@
-"""`assay replay TRAJECTORY_ID`: play a recorded trajectory again here, and show the first turn that comes out otherwise.
+"""`assay replay TRAJECTORY_ID`: play a recorded trajectory again, and show the first turn that comes out otherwise.
 
 The task and the options of domain and sandbox are those of the run that recorded it; only the sandbox may be another
 one. Every view is a dictionary first (`--json` prints it) and lines second. Recorded texts are untrusted.
@@ -27,7 +27,7 @@ MAX_LINES = 60
 
 
 def replay(wanted: str, *, sets: Sequence[str], as_json: bool) -> int:
-    """Replay and report; returns the exit code: 0 equal, 1 diverges or no answer, 4 no answer for the sandbox's sake."""
+    """Replay and report; returns the exit code: 0 equal, 1 diverges or no answer, 4 the sandbox failed."""
     found = recorded(open_catalog(), wanted)
     choice = sandbox_choice(found.config.sandbox, sets)
     domain = _domain(found)
@@ -95,9 +95,7 @@ def lines(shown: Row) -> Iterator[str]:
     yield f"recorded in {one_line(shown['recorded_sandbox'])}, replayed in {one_line(shown['sandbox'])}"
     if shown["recorded_failure"]:
         yield f"the rollout failed, so its last complete turn is the last: {one_line(shown['recorded_failure'], 160)}"
-    ending = ", and the ending" if shown["ending_compared"] else ""
-    hashes = f"{shown['num_hashes']} with their state hash" if shown["num_hashes"] else "no state hash was recorded"
-    yield f"compared {shown['num_compared']} of {shown['num_turns']} turns ({hashes}){ending}"
+    yield _compared(shown)
     if shown["result"] == "not_replayed":
         yield f"could not be replayed ({shown['cause']}): {one_line(shown['detail'])}"
     elif shown["result"] == "equal":
@@ -106,6 +104,13 @@ def lines(shown: Row) -> Iterator[str]:
         yield f"diverges at turn {shown['turn_index'] + 1}"
         for difference in shown["differences"]:
             yield from _difference_lines(difference)
+
+
+def _compared(shown: Row) -> str:
+    hashes = f" ({shown['num_hashes']} with their state hash)" if shown["num_hashes"] else ", no state hash"
+    ending = ", and the ending" if shown["ending_compared"] else ""
+    words = f"compared {shown['num_compared']} of {shown['num_turns']} turns"
+    return f"{words}{hashes}{ending}" if shown["num_compared"] else words
 
 
 def _difference_lines(difference: Row) -> Iterator[str]:

@@ -177,8 +177,8 @@ def _check(trajectory: Trajectory, task: TaskSpec, domain: Domain) -> None:
         )
     if not complete_turns(trajectory):
         raise ConfigurationError(
-            f"Trajectory {trajectory.id} ended before its first turn was complete ({_stopped_by(trajectory)}), so there is nothing to "
-            "compare. Choose one with a complete turn."
+            f"Trajectory {trajectory.id} ended before its first turn was complete ({_stopped_by(trajectory)}), "
+            "so there is nothing to compare. Choose one with a complete turn."
         )
 
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from assay.errors import ConfigurationError, EngineError, SandboxError
 from assay.ids import content_hash
 from assay.records import Cause, Failure, Message, TaskSpec, Trajectory
+from assay.registry import build_plugin, known_plugins
 from environments.base import Outcome, Reply
 from environments.sandboxes.base import Backend
 from rollouts.collect import collect
 from rollouts.engines.base import Completion, SampleRequest
 from rollouts.replay import Difference, Replay, replay
-from tests.builders import ToyBackend, ToyDomain, ToyEngine, ToyEpisode, ToySandbox, a_request, a_task
+from tests.builders import SAMPLED, ToyBackend, ToyDomain, ToyEngine, ToyEpisode, ToySandbox, a_request, a_task
 
 TASK = a_task(max_turns=3)
 
@@ -240,3 +241,18 @@ async def test_another_task_is_refused_with_both_hashes() -> None:
 )
 def test_a_difference_that_cannot_be_seen_is_shown(before: str, after: str, lines: list[str]) -> None:
     assert Difference(name="observation", recorded=before, replayed=after).diff()[3:] == lines
+
+
+@pytest.mark.parametrize("name", known_plugins("domain"))
+async def test_every_domain_that_ships_replays_as_it_was_recorded(name: str) -> None:
+    domain: Any = build_plugin("domain", name)
+    task = replace(domain.make_task("train", 0, 0), max_new_tokens=100_000)
+    known = domain.solutions(task)
+    sandboxes = build_plugin("sandbox", "bubblewrap")
+    for text in (known.oracle, known.noop, *known.wrong):
+        request = replace(a_request(task), sampling=replace(SAMPLED, max_new_tokens=100_000))
+        engine = ToyEngine(lambda prompt, i, text=text: text)  # type: ignore[misc]
+        (trajectory,) = await collect([request], {name: domain}, engine, sandboxes, max_concurrency=1, deadline_s=60.0)
+        assert trajectory.failure is None
+        result = await replay(trajectory, task, domain, sandboxes)
+        assert (result.standing, result.num_compared, result.ending) == ("equal", len(trajectory.turns), True), text
