@@ -71,7 +71,7 @@ async def roll_out(run: RunRef, plan: RolloutPlan) -> int:
     if not todo:
         return 0
     engine = await _engine(shop, run, plan)
-    writer: ChunkWriter[Trajectory] = ChunkWriter(committer(shop, run, plan.iteration), lambda t: t.id, CHUNK)
+    writer: ChunkWriter[Trajectory] = ChunkWriter(_committer(shop, run, plan.iteration), lambda t: t.id, CHUNK)
     limits = run.config.rollout
     title = f"{len(todo)} rollouts, policy {plan.policy.name}, iteration {plan.iteration}"
     async with (
@@ -130,9 +130,7 @@ async def _engine(shop: Workshop, run: RunRef, plan: RolloutPlan) -> Engine:
     return OracleEngine(chat, plan.specs(shop), shop.domains)
 
 
-def committer(shop: Workshop, run: RunRef, iteration: int) -> Callable[[Sequence[Any], str], None]:
-    """What writes a chunk of trajectories under the digest of their ids."""
-
+def _committer(shop: Workshop, run: RunRef, iteration: int) -> Callable[[Sequence[Any], str], None]:
     def commit(done: Sequence[Trajectory], digest: str) -> None:
         key = f"{run.run_id}/{iteration}/{digest}"
         # Turns first: a trajectory that is visible always has its turns.

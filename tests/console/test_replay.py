@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ from assay.settings import settings
 from console import show
 from console.sql import open_catalog
 from environments.domains.code_repair import CodeRepair
-from rollouts.collect import collect
 from storage.store import Store
 from tasks.load_tasks import load_tasks
-from tasks.roll_out import CHUNK, RolloutPlan, committer
+from tasks.lookup import recorded
+from tasks.roll_out import RolloutPlan, roll_out
 from tasks.run import begin_run, now
 from tasks.workshop import opened
-from tasks.writer import ChunkWriter
 from tests.console.test_cli import assay
 
 Capsys = pytest.CaptureFixture[str]
@@ -47,7 +47,7 @@ def a_config() -> PostTrainConfig:
 
 
 async def record(config: PostTrainConfig) -> Trajectory:
-    """Roll the task out once and commit everything a run commits on the way."""
+    """Roll the task out once as a run does, and read back what it committed."""
     policy = PolicyVersion(
         id="p_scripted",
         name="v0",
@@ -63,24 +63,11 @@ async def record(config: PostTrainConfig) -> Trajectory:
     async with opened(config) as shop:
         run = begin_run(shop.store, config)
         tasks = load_tasks.fn(run)
-        (first, _) = shop.store.read(tasks)["task_hash"]
+        task_hash = shop.store.read(tasks)["task_hash"][0]
         sampling = SamplingParams(temperature=1.0, max_new_tokens=4096, seed=run.sampling_seed)
-        plan = RolloutPlan("train", 1, policy, tasks, (first,), 1, sampling)
-        await shop.engine.load(policy)
-        writer: ChunkWriter[Trajectory] = ChunkWriter(committer(shop, run, 1), lambda t: t.id, CHUNK)
-        (trajectory,) = await collect(
-            plan.requests(shop, run),
-            shop.domains,
-            shop.engine,
-            shop.sandboxes,
-            max_concurrency=1,
-            deadline_s=60.0,
-            state_hashes=config.rollout.state_hashes,
-            on_done=writer.add,
-        )
-        await writer.finish()
+        assert await roll_out.fn(run, RolloutPlan("train", 1, policy, tasks, (task_hash,), 1, sampling)) == 1
         shop.sandboxes.close()
-    return trajectory
+        return recorded(shop.catalog(), "t_").trajectory
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +77,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trajectory]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ASSAY_HOME", str(folder / "home"))
         patch.setenv("ASSAY_STORE", str(folder / "store"))
+        # Progress artifacts are for Prefect's server, which nothing else here needs.
+        patch.setattr("tasks.roll_out.progress", lambda *_: nullcontext())
         settings.cache_clear()
         trajectory = asyncio.run(record(a_config()))
     settings.cache_clear()
