@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from environments.sandboxes import _cgroups, _kernel, _seccomp, _wire
-from environments.sandboxes._boxes import Files, Place, owner_of
+from environments.sandboxes._boxes import Files, Place
 from environments.sandboxes._cell import Box, Cell
-from environments.sandboxes._jail import LAYER_ID, Jail
+from environments.sandboxes._jail import Jail
 from environments.sandboxes._launch import reserve_descriptors
 from environments.sandboxes._request import Request
 from environments.sandboxes._stock import Stock
+from environments.sandboxes._users import of_layers, throwaway
 
 _LIMITS = (
     "cpu_s_per_process",
@@ -45,9 +46,6 @@ _REFILL_S = 0.003  # after the last request, so that making stock delays nobody
 _IDLE_S = 30.0  # a kind of sandbox that nobody asked for so long is no longer kept ready
 _LOOK_S = 0.1  # between looks at the memory of running commands, where no cgroup counts it
 _SESSION_PROGRAM = Path(__file__).with_name("_session_program.py").read_text()
-_UIDS = range(900_001, 965_536)  # nobody's: far above what distributions hand out to people and services
-_SMALL_SESSION_PROGRAM = Path(__file__).with_name("_session_program.py").read_text()
-_UIDS = range(61_184, 65_000)  # systemd's pool for throw-away users, for containers that map 65,536 ids
 
 
 class Supervisor:
@@ -254,12 +252,12 @@ class Supervisor:
 
     def _make_box(self, place: Place, parent: Box | None) -> Box:
         self._next_uid += 1
-        mine = (os.getuid(), os.getgid())
+        shared = of_layers()
         if parent:
             owner = parent.files.owner
         else:
-            owner = owner_of(place, _throwaway(self._next_uid)) if self.as_root else mine
-        own_user = self.as_root and parent is None and owner[0] != LAYER_ID
+            owner = throwaway(self._next_uid) if self.as_root and not (place.layers or place.image) else shared
+        own_user = parent is None and owner != shared
         limits, group = dict(place.limits), f"box{next(self._numbers)}"
         files = Files(group, place, self.jail, owner, parent.files if parent else None)
         try:
@@ -383,19 +381,6 @@ class Supervisor:
             self._refuse(box, request, "")
         for cell in list(self._cells):
             cell.kill("cancelled")
-
-
-def _throwaway(number: int) -> tuple[int, int]:
-    """A uid and gid that no person has; the next number gives other ones."""
-    uids = _UIDS if _is_mapped(_UIDS[-1]) else _SMALL_UIDS
-    uid = uids[number % len(uids)]
-    return uid, uid
-
-
-def _is_mapped(uid: int) -> bool:
-    """Whether this process could become `uid`: in a container with few user ids it could not."""
-    with open("/proc/self/uid_map") as file:
-        return any(int(first) <= uid < int(first) + int(count) for first, _, count in map(str.split, file))
 
 
 def _allow_many_descriptors() -> None:
