@@ -53,6 +53,7 @@ eval "unset __command; $__command"
 def main(control: socket.socket, work_dir: str) -> None:
     """Serve commands until the other side closes, or until it has to give up: then everything ends with PID 1."""
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable: no other process may look into this one
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what PID 1 does not handle, nobody inside can send it
     control.setblocking(True)
     waker = wake_on_child()
     shell = Shell(b"", work_dir)
@@ -232,8 +233,8 @@ def become_shell(path: str, theirs: dict[int, int], work_dir: str) -> None:
     """In the child; does not return."""
     try:
         os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)  # Python's own choices are not the shell's
         above = {target: fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for target, fd in theirs.items()}
         for target, fd in above.items():
             os.dup2(fd, target)
