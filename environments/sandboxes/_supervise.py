@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from environments.sandboxes import _cgroups, _kernel, _seccomp, _wire
 from environments.sandboxes._boxes import Files, Place
@@ -75,7 +75,8 @@ class Supervisor:
         """Limits that hold here and what can be done. Without cgroups memory is limited per process, watched in sum."""
         memory = ["memory_bytes"] if self.cgroups else ["memory_bytes_per_process", "memory_bytes_watched"]
         can = ["session", "mounts", "own_pids", *(["cgroup"] if self.cgroups else [])]
-        can += [] if self.jail.overlays else ["layers", "snapshot", "fork", "image"]
+        if not self.jail.overlays and (not self.as_root or self.cgroups or _may_limit_others()):
+            can += ["layers", "snapshot", "fork", "image"]
         return {"limits": sorted([*_LIMITS, *memory]), "capabilities": sorted(can)}
 
     def serve(self) -> None:
@@ -257,7 +258,7 @@ class Supervisor:
             owner = parent.files.owner
         else:
             owner = throwaway(self._next_uid) if self.as_root and not (place.layers or place.image) else shared
-        own_user = parent is None and owner != shared
+        count = self._count(owned=parent is None and owner != shared)
         limits, group = dict(place.limits), f"box{next(self._numbers)}"
         files = Files(group, place, self.jail, owner, parent.files if parent else None)
         try:
@@ -267,7 +268,13 @@ class Supervisor:
         except OSError:
             files.remove()
             raise
-        return Box(group=group, files=files, limits=limits, own_user=own_user)
+        return Box(group=group, files=files, limits=limits, count=count)
+
+    def _count(self, *, owned: bool) -> Literal["before", "after", "group"]:
+        """How a box's processes are limited, see `Box`."""
+        if owned:
+            return "before"
+        return "group" if self.as_root and self.cgroups else "after"
 
     def _box(self, header: dict[str, Any], connection: socket.socket) -> Box | None:
         """The box of a request that it can still act on; None after having answered why not."""
@@ -381,6 +388,13 @@ class Supervisor:
             self._refuse(box, request, "")
         for cell in list(self._cells):
             cell.kill("cancelled")
+
+
+def _may_limit_others() -> bool:
+    """Whether this root may set limits of another user's processes (CAP_SYS_RESOURCE, number 24)."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("CapEff:"))
+    return bool(int(line.split()[1], 16) >> 24 & 1)
 
 
 def _allow_many_descriptors() -> None:
