@@ -18,7 +18,7 @@ from assay.records import Cause, Message, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
 from environments.base import Episode, Outcome, Reply, Solutions
 from environments.domains import _code_repair_task as problems
-from environments.domains._code_repair_judge import CaseResult, clipped, run_cases, same
+from environments.verifying.judge import CaseResult, clipped, run_cases, same
 from environments.domains._code_repair_task import Case, Problem
 from environments.domains._common import MAX_SUBMISSION_CHARS, fenced_block, task_id, task_rng
 from environments.rubric import score

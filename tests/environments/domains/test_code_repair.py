@@ -14,7 +14,7 @@ from environments.base import Outcome
 from environments.domains import _code_repair_task as problems
 from environments.domains._code_repair_family import broken, fill
 from environments.domains._code_repair_inputs import GENERATORS
-from environments.domains._code_repair_judge import run_cases, same
+from environments.verifying.judge import run_cases, same
 from environments.domains.code_repair import CodeRepair, fence, parse_code
 from environments.sandboxes.base import Backend, ExecResult, SandboxSpec
 from tests.builders import an_exec_result
