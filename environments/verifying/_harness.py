@@ -68,16 +68,12 @@ def called(function: Any, call: Job) -> str:
     return text
 
 
-def answer(function: Any, number: int, call: Job) -> str:
-    """Tells the result; returns the error, empty when there is none."""
+def attempted(function: Any, call: Job) -> tuple[str, str]:
+    """The value as JSON text, or what went wrong; the other one is empty."""
     try:
-        text = limited(lambda: called(function, call))
+        return called(function, call), ""
     except BaseException as error:
-        said = say(error)
-        tell(json.dumps({"case": number, "error": said}))
-        return said
-    tell(f'{{"case": {number}, "value": {text}}}')
-    return ""
+        return "", say(error)
 
 
 def main() -> None:
@@ -85,13 +81,14 @@ def main() -> None:
     tell('{"ready": true}')
     try:
         function = limited(define)
-    except BaseException as error:
-        tell(json.dumps({"end": say(error)}))
+    except BaseException as failure:
+        tell(json.dumps({"end": say(failure)}))
         return
     for number, call in enumerate(job["calls"]):
-        said = answer(function, number, call)
-        if said.startswith("TimeoutError"):
-            tell(json.dumps({"end": "stopped after a call that " + said[14:]}))
+        value, error = limited(lambda call=call: attempted(function, call))
+        tell(json.dumps({"case": number, "error": error}) if error else f'{{"case": {number}, "value": {value}}}')
+        if error.startswith("TimeoutError"):
+            tell(json.dumps({"end": "stopped after a call that " + error[14:]}))
             return
 
 

@@ -138,7 +138,7 @@ def _result(lines: list[dict[str, Any]], missing: str) -> CaseResult:
         return CaseResult(error=missing if not lines else "several results for one call")
     if "value" in lines[0]:
         return CaseResult(value=lines[0]["value"])
-    return CaseResult(error=str(lines[0].get("error", missing)))
+    return CaseResult(error=str(lines[0].get("error", missing)).encode("utf-8", "replace").decode())
 
 
 def same(found: Any, expected: Any) -> bool:
