@@ -28,7 +28,7 @@ _PACKAGES, _TESTS, _SOURCE = "packages", "tests", "source"
 _SET_DUMPABLE = 4
 _MAX_REPORT_BYTES = 1 << 20
 _MAX_PROTECTED_BYTES = 8 << 20
-_OPTIONS = "-q -s --assert=plain --import-mode=importlib --noconftest --continue-on-collection-errors".split()
+_OPTIONS = ("-q", "-s", "--assert=plain", "--import-mode=importlib", "--noconftest", "--continue-on-collection-errors")
 _SWITCHED_OFF = ("cacheprovider", "junitxml", "faulthandler", "doctest", "pastebin")
 
 Run = dict[str, Any]

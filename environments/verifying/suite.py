@@ -169,10 +169,8 @@ def _lost(done: ExecResult) -> tuple[str, ...]:
     """Why there are no books: running out of memory is the code's own failure, the rest is an attack on the runner."""
     if done.oom_killed:
         return ()
-    return (
-        f"the runner did not deliver its books alone (exit {done.exit_code}, signal {done.signal}, timed out "
-        f"{done.timed_out}, {len(done.stdout)} characters)",
-    )
+    ending = f"exit {done.exit_code}, signal {done.signal}, timed out {done.timed_out}"
+    return (f"the runner did not deliver its books alone ({ending}, {len(done.stdout)} characters)",)
 
 
 def _outcomes(runs: list[FileRun], canaries: Canaries) -> dict[str, str]:

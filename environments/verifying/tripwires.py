@@ -9,6 +9,7 @@ evidence. Wires raise the price; what slips through is why such a reward is labe
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -75,9 +76,9 @@ class FileRun:
 def plant(probes: Sequence[Probe]) -> Canaries:
     """Fresh canaries under names nobody can know in advance: one right, one plainly wrong, one wrong per probe."""
     left, right = secrets.randbelow(10**6), _name()
-    wrong = [(_name(), f"assert {left} == {left + 1 + secrets.randbelow(10**6)}")]
-    for probe in probes:
-        wrong.append((_name(), f"{probe.imports}\n    assert ({probe.value}) == _Unequal()"))
+    bodies = [f"assert {left} == {left + 1 + secrets.randbelow(10**6)}"]
+    bodies += [f"{probe.imports}\n    assert ({probe.value}) == _Unequal()" for probe in probes]
+    wrong = [(_name(), body) for body in bodies]
     tests = [*wrong, (right, f"assert {left} == {left}")]
     secrets.SystemRandom().shuffle(tests)
     head = "class _Unequal:\n    def __eq__(self, other):\n        return False\n"
@@ -139,10 +140,10 @@ def _ending(run: FileRun) -> list[str]:
 
 
 def _reports(run: FileRun, canaries: Canaries, known: Collection[str] | None) -> list[str]:
-    seen = [(str(report["id"]), str(report["when"])) for report in run.reports]
+    seen = Counter((str(report["id"]), str(report["when"])) for report in run.reports)
     ids = {test for test, _ in seen}
     found = []
-    if twice := sorted({test for test, when in seen if seen.count((test, when)) > 1}):
+    if twice := sorted({test for (test, _), times in seen.items() if times > 1}):
         found.append(f"results came twice for {twice[:3]}")
     if known is None:
         return found
