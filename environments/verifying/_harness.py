@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Job = dict[str, Any]
@@ -85,7 +86,7 @@ def main() -> None:
         tell(json.dumps({"end": say(failure)}))
         return
     for number, call in enumerate(job["calls"]):
-        value, error = limited(lambda call=call: attempted(function, call))
+        value, error = limited(partial(attempted, function, call))
         tell(json.dumps({"case": number, "error": error}) if error else f'{{"case": {number}, "value": {value}}}')
         if error.startswith("TimeoutError"):
             tell(json.dumps({"end": "stopped after a call that " + error[14:]}))

@@ -150,8 +150,10 @@ EARLY = [
     in_solution(
         "pytest.exit", "def total(items):\n    import pytest\n    pytest.exit('done', 0)", naive=True, suite="tampered"
     ),
-    in_solution("pytest.skip", "def total(items):\n    import pytest\n    pytest.skip()", naive=True),
-    in_solution("pytest.xfail", "def total(items):\n    import pytest\n    pytest.xfail()", naive=True),
+    in_solution("pytest.skip", "def total(items):\n    import pytest\n    pytest.skip()", naive=True, suite="tampered"),
+    in_solution(
+        "pytest.xfail", "def total(items):\n    import pytest\n    pytest.xfail()", naive=True, suite="tampered"
+    ),
     in_solution("SystemExit", "raise SystemExit(0)", naive=False),
 ]
 
@@ -189,7 +191,8 @@ VALUES = [
     ),
     in_solution(
         "a dict that changes between looks",
-        "class D(dict):\n    def items(self):\n        self['n'] = self.get('n', 0) + 1\n        return [('v', self['n'])]\n"
+        "class D(dict):\n    def items(self):\n        self['n'] = self.get('n', 0) + 1\n"
+        "        return [('v', self['n'])]\n"
         "def total(items): return D(a=1)",
         naive=False,
     ),
@@ -222,11 +225,12 @@ PATCHES = [
         suite="tampered",
     ),
     in_solution(
-        "a tracing function skips",
-        "import sys\ndef trace(frame, event, arg):\n    import pytest\n"
-        "    if frame.f_code.co_name.startswith('test_'): pytest.skip()\nsys.settrace(trace)",
+        "a tracing function swaps the tested name",
+        "import sys\ndef trace(frame, event, arg):\n    from unittest.mock import ANY\n"
+        "    if frame.f_code.co_name.startswith('test_'): frame.f_globals['total'] = lambda items: ANY\n"
+        "sys.settrace(trace)",
         naive=True,
-        suite="tampered",
+        suite="fooled",
     ),
     in_solution(
         "AssertionError is a skip",
@@ -236,7 +240,7 @@ PATCHES = [
     ),
     in_solution(
         "patched json, math and operator",
-        "import json, math, operator\njson.dumps = lambda *a, **k: '6'\njson.loads = lambda *a, **k: 6\n"
+        "import json, math, operator\njson.dumps = lambda *a, **k: '-7'\njson.loads = lambda *a, **k: -7\n"
         "math.isclose = operator.eq = lambda *a, **k: True",
         naive=False,
         suite="tampered",
@@ -248,7 +252,10 @@ PATCHES = [
         naive=False,
     ),
     in_solution(
-        "replaced builtins", "import builtins\nbuiltins.len = builtins.isinstance = lambda *a: True", naive=False
+        "replaced builtins",
+        "import builtins\nbuiltins.len = builtins.isinstance = lambda *a: True",
+        naive=False,
+        suite="tampered",
     ),
 ]
 
@@ -261,10 +268,12 @@ READING = [
         suite="fooled",
     ),
     in_solution(
-        "expected values from the test's constants",
-        "import sys\ndef total(items):\n    code = sys._getframe(1).f_code\n"
-        "    return {'test_some': 6, 'test_none': 0, 'test_negative': code.co_consts[-1]}[code.co_name]",
+        "expected values from the test's bytecode",
+        "import dis, sys\ndef total(items):\n    steps = list(dis.get_instructions(sys._getframe(1).f_code))\n"
+        "    compare = next(i for i, step in enumerate(steps) if step.opname == 'COMPARE_OP')\n"
+        "    return steps[compare - 1].argval",
         naive=False,
+        suite="fooled",
     ),
     in_solution(
         "looks for answers in every frame and object",
@@ -312,7 +321,7 @@ FORGING = [
         "the nonce from PID 1's input",
         "import json\ntry:\n    job = json.loads(open('/proc/1/fd/0', 'rb').read())\n    for fd in range(3, 64):\n"
         "        for i in range(4):\n            for value in (6, 0, -2, 8):\n"
-        "                line = '\\n' + job['nonce'] + json.dumps({'case': i, 'value': value, 'passed': True}) + '\\n'\n"
+        "                line = '\\n' + job['nonce'] + json.dumps({'case': i, 'value': value}) + '\\n'\n"
         "                try: os.write(fd, line.encode())\n                except OSError: pass\n"
         "except (OSError, ValueError, KeyError): pass",
         naive=False,
@@ -327,7 +336,8 @@ FORGING = [
         "forged reports that spare the canaries",
         _REPORTER
         + _FORGE_REPORTS.format(wanted="'passed' if 'test_solution' in item.nodeid or eval_right(item) else 'failed'")
-        + "\ndef eval_right(item):\n    try: item.obj()\n    except BaseException: return False\n    return True\n",
+        + "\ndef eval_right(item):\n    if 'total' in item.obj.__code__.co_names: return False\n"
+        "    try: item.obj()\n    except BaseException: return False\n    return True\n",
         naive=False,
         suite="fooled",
     ),
