@@ -43,13 +43,14 @@ async def test_the_reference_run_shows_the_ids_and_the_share_of_them_is_the_outc
     )
     assert suite.skipped == ("more/test_extra.py::test_later",)
     tidy = await verify_suite(sandboxes, suite, solution(RIGHT), process={"steps": 0.5})
-    assert (tidy.passed, tidy.reward, tidy.judged) == (True, pytest.approx(0.85), "in_process")
+    assert (tidy.passed, tidy.judged) == (True, "in_process")
+    assert tidy.reward == pytest.approx(0.85)
     wrong = await verify_suite(sandboxes, suite, solution(WRONG))
     assert wrong.reward == pytest.approx(2 / 5)
 
 
 async def test_a_reference_that_fails_is_the_authors_error(sandboxes: Backend) -> None:
-    with pytest.raises(EnvironmentAuthorError, match="test_solution[.]py::test_some"):
+    with pytest.raises(EnvironmentAuthorError, match="::test_some"):
         await with_known_ids(sandboxes, SUITE, solution(WRONG))
     with pytest.raises(EnvironmentAuthorError, match="no test ran"):
         await with_known_ids(sandboxes, replace(SUITE, tests={}), solution(RIGHT))

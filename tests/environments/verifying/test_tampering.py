@@ -25,7 +25,7 @@ SUITE = Suite(
     tests={"test_solution.py": TEST},
     sources=("*",),
     probes=(Probe(imports="from solution import total", value="total([2])"),),
-    cpu_s=2,
+    cpu_s=1,
 )
 # As the field does it: a login shell in the agent's own place, its exit code as the reward.
 NAIVE = ". ./.profile; export PYTHONPATH=/workspace:/workspace/.packages; exec python3 -m pytest -q tests"
@@ -85,7 +85,7 @@ def left_by(attack: Attack) -> dict[str, bytes]:
 
 
 async def judge_share(sandboxes: Backend, solution: str) -> float:
-    sandbox = await sandboxes.create(SandboxSpec(limits=Limits(cpu_s=3)))
+    sandbox = await sandboxes.create(SandboxSpec(limits=Limits(cpu_s=2)))
     try:
         project = Project(files={"solution.py": solution}, module="solution", entry="total")
         results = await run_project(sandbox, project, [Call(args=[items]) for items, _ in CASES], timeout_s=20)
