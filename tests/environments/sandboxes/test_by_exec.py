@@ -90,9 +90,8 @@ async def test_links_are_not_followed(run: Run, place: Sandbox, tmp_path: Path) 
             await attempt
     for path in ("file", "folder"):
         await _by_exec.write(run, WORK, path, b"the link itself is replaced", 0o644)
-    assert (await place.exec("cat /tmp/o/secret file; ls /tmp/o")).stdout == (
-        "hunter2\nthe link itself is replacedsecret\n"
-    )
+        assert await _by_exec.read(run, WORK, path, 100) == b"the link itself is replaced"
+    assert (await place.exec("cat /tmp/o/secret; ls -A /tmp/o")).stdout == "hunter2\nsecret\n"
 
 
 @pytest.mark.parametrize(
