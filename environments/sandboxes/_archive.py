@@ -42,7 +42,7 @@ class Archive:
         self._input.header_room = None
         with explained():
             content = self._tar.extractfile(entry)
-            while content is not None and (chunk := content.read(CHUNK)):
+            while content is not None and (chunk := content.read(min(CHUNK, entry.size + 1))):
                 yield chunk
 
     def _next(self) -> tarfile.TarInfo | None:

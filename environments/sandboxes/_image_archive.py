@@ -6,6 +6,7 @@ docker save: manifest.json -> layer tars       OCI layout: index.json -> manifes
 import bz2
 import gzip
 import io
+import itertools
 import json
 import lzma
 import os
@@ -18,6 +19,7 @@ from environments.sandboxes._archive import Archive, explained
 
 _MAX_JSON = 4 << 20
 _MAX_LINKS = 8
+_MAX_INDEXED = 4096  # entries; an image archive has a few for each of at most 127 layers
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file, mode="rb"),
@@ -41,9 +43,9 @@ def read(unpacked: BinaryIO, size: int) -> bytes:
         return unpacked.read(size)
 
 
-def layers(file: BinaryIO, max_bytes: int, max_entries: int) -> Iterator[Archive]:
+def layers(file: BinaryIO, max_bytes: int) -> Iterator[Archive]:
     """The layers of the uncompressed archive `file`, each to be read before the next."""
-    index = _Index(file, max_entries)
+    index = _Index(file)
     if names := index.layer_names():
         for name in names:
             section = index.open(name)
@@ -54,17 +56,15 @@ def layers(file: BinaryIO, max_bytes: int, max_entries: int) -> Iterator[Archive
 
 
 class _Index:
-    """Where in an archive each file is."""
+    """Where in an archive each file is; of a root file system, which has no index, only the beginning."""
 
-    def __init__(self, file: BinaryIO, max_entries: int) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._files: dict[str, tuple[int, int]] = {}
         self._links: dict[str, str] = {}
         file.seek(0)
         size = os.fstat(file.fileno()).st_size
-        for number, entry in enumerate(Archive(file, size, seekable=True)):
-            if number >= max_entries:
-                raise SandboxError(f"it has more than {max_entries} entries, which is the most allowed")
+        for entry in itertools.islice(Archive(file, size, seekable=True), _MAX_INDEXED):
             name = posixpath.normpath(entry.name)
             if entry.isreg() and not entry.issparse():
                 self._files[name] = (entry.offset_data, entry.size)

@@ -121,7 +121,7 @@ def _fill(layer: Path, plain: BinaryIO, max_bytes: int, max_entries: int) -> Non
     root = os.open(layer, _files.FOLDER)
     try:
         unpacker = Unpacker(root, max_bytes, max_entries)
-        for archive in _image_archive.layers(plain, max_bytes, max_entries):
+        for archive in _image_archive.layers(plain, max_bytes):
             unpacker.apply(archive)
     finally:
         os.close(root)

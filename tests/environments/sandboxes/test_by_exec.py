@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,20 +12,25 @@ from assay.registry import build_plugin
 from environments.sandboxes import _by_exec
 from environments.sandboxes._by_exec import Run
 from environments.sandboxes._tree_hash import TreeHash
-from environments.sandboxes.base import CollectLimits, Sandbox, SandboxSpec
+from environments.sandboxes.base import Backend, CollectLimits, Sandbox, SandboxSpec
 
 WORK = "/workspace"
 # The sandbox answers in text, so bytes travel as letters.
 _AS_LETTERS = '"$@" > /tmp/out; code=$?; base64 -w0 /tmp/out; exit $code'
 
 
-@pytest.fixture
-async def place() -> AsyncIterator[Sandbox]:
+@pytest.fixture(scope="module")
+def bubblewrap() -> Iterator[Backend]:
     backend = build_plugin("sandbox", "bubblewrap")
-    sandbox = await backend.create(SandboxSpec())
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+async def place(bubblewrap: Backend) -> AsyncIterator[Sandbox]:
+    sandbox = await bubblewrap.create(SandboxSpec())
     yield sandbox
     await sandbox.destroy()
-    backend.close()
 
 
 @pytest.fixture
@@ -85,9 +90,8 @@ async def test_links_are_not_followed(run: Run, place: Sandbox, tmp_path: Path) 
             await attempt
     for path in ("file", "folder"):
         await _by_exec.write(run, WORK, path, b"the link itself is replaced", 0o644)
-    assert (await place.exec("cat /tmp/o/secret file; ls /tmp/o")).stdout == (
-        "hunter2\nthe link itself is replacedsecret\n"
-    )
+        assert await _by_exec.read(run, WORK, path, 100) == b"the link itself is replaced"
+    assert (await place.exec("cat /tmp/o/secret; ls -A /tmp/o")).stdout == "hunter2\nsecret\n"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from assay.errors import SandboxError
 from environments.sandboxes._collect import collect, collect_tar, pack, place
 from environments.sandboxes.base import Collected, CollectLimits
 from tests.environments.sandboxes.archives import archive, entry
-from tests.environments.sandboxes.probing import wait_until
 
 ME = (os.geteuid(), os.getegid())
 SMALL = CollectLimits(max_files=3, max_file_bytes=100, max_total_bytes=150, max_depth=2)
@@ -138,23 +137,27 @@ def test_of_very_many_entries_only_some_are_looked_at(agent: Path) -> None:
     assert found.refused["."] == "more than 30 entries: the rest is not looked at"
 
 
-def test_a_file_that_grows_all_the_time_does_not_come_along(agent: Path) -> None:
+@pytest.mark.parametrize("flags", [os.O_APPEND, 0], ids=["grows", "is rewritten"])
+def test_a_file_that_changes_while_it_is_read_does_not_come_along(agent: Path, flags: int) -> None:
     (agent / "log").write_bytes(bytes(30 << 20))  # takes longer to read than to write to
-    stop = threading.Event()
+    stop, begun = threading.Event(), threading.Event()
 
-    def grow() -> None:
-        with open(agent / "log", "ab", buffering=0) as log:
-            while not stop.is_set() and log.tell() < 60 << 20:
-                log.write(b"x" * 4096)
+    def change() -> None:
+        fd = os.open(agent / "log", os.O_WRONLY | flags)
+        for _ in range(8000):
+            if not stop.is_set():
+                os.write(fd, b"x" * 2048)
+                begun.set()
+        os.close(fd)
 
-    writer = threading.Thread(target=grow)
+    writer = threading.Thread(target=change)
     writer.start()
-    wait_until(lambda: (agent / "log").stat().st_size > 30 << 20)
+    begun.wait(20)
     found = collected(agent)
     stop.set()
     writer.join()
     assert found.files == ()
-    assert "log" in found.refused
+    assert "while being read" in found.refused["log"]
     assert tree(agent.parent / "out") == {}
 
 

@@ -46,6 +46,11 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+def make_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o644)
+
+
 def test_a_listing_tells_kind_rights_and_content_and_follows_no_link(tree: Path) -> None:
     os.mkfifo(tree / "p", 0o600)
     expected = {"d": "folder 755", "d/g": f"file 644 {A}", "f": f"file 644 {A}", "l": "link to /etc/passwd"}
@@ -73,7 +78,7 @@ def test_neither_times_nor_caches_of_python_count(tree: Path) -> None:
             lambda t: (t / "l").unlink() or (t / "l").symlink_to("/etc"),
             "'l' was link to /etc/passwd and is link to /etc",
         ),
-        (lambda t: (t / "f").unlink() or os.mkfifo(t / "f", 0o644), "'f' was file 644 .* and is fifo 644"),
+        (lambda t: make_fifo(t / "f"), "'f' was file 644 .* and is fifo 644"),
     ],
     ids=["content", "rights", "rights of a folder", "new", "gone", "link", "kind"],
 )
@@ -106,7 +111,12 @@ def test_digests_are_equal_exactly_when_listings_are(first: dict[str, bytes], se
 def test_after_one_change_one_file_is_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     really = _tree_hash._read_digest
-    monkeypatch.setattr(_tree_hash, "_read_digest", lambda fd, name: read.append(name) or really(fd, name))
+
+    def noted(folder: int, name: str) -> tuple[str, os.stat_result]:
+        read.append(name)
+        return really(folder, name)
+
+    monkeypatch.setattr(_tree_hash, "_read_digest", noted)
     time.sleep(0.1)  # files this young are not remembered: the clock of file systems is coarse
     hasher = TreeHash()
     listed(tree, hasher)
