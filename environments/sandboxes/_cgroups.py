@@ -4,6 +4,7 @@ Without them limits hold per process only. Nothing is assumed: a trial group tak
 """
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Mapping
@@ -102,6 +103,8 @@ def _version_1(name: str) -> Cgroups:
 
 
 def _version_2(name: str) -> Cgroups:
+    if not os.path.exists(os.path.join(_ROOT, "cgroup.controllers")):
+        raise FileNotFoundError(f"{_ROOT} is no cgroup v2 file system")
     _sweep(_ROOT)
     parent = os.path.join(_ROOT, name)
     os.mkdir(parent)
@@ -147,12 +150,12 @@ def _forbid_swap(group: str, memory: int) -> None:
 
 
 def _remove(path: str) -> None:
-    for _ in range(50):
+    for _ in range(50):  # the kernel may need a moment after the last process
         try:
             os.rmdir(path)
-        except FileNotFoundError:
-            return
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return
             time.sleep(0.002)
         else:
             return
