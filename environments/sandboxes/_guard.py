@@ -183,8 +183,9 @@ def _become(request, pipes, confine) -> None:  # type: ignore[no-untyped-def]
         os.setsid()
         for target, name in enumerate(("stdin", "stdout", "stderr")):
             os.dup2(pipes[name], target)
-        os.closerange(3, pipes["fault"])
-        os.closerange(pipes["fault"] + 1, 1 << 20)
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            if fd > 2:
+                _ignore_closed(os.set_inheritable, fd, False)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -192,7 +193,7 @@ def _become(request, pipes, confine) -> None:  # type: ignore[no-untyped-def]
         os.chdir(request["cwd"])
         _limit(request["rlimits"])
         confine()
-        os.execvpe(argv[0], [os.fsencode(word) for word in argv], request["env"])
+        _execute(argv, request["env"])
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", None) or errno.EINVAL
         # A folder that does not exist is no missing command.
@@ -200,6 +201,23 @@ def _become(request, pipes, confine) -> None:  # type: ignore[no-untyped-def]
         os.write(pipes["fault"], json.dumps([number, f"{argv[0][:200]}: {error}"[:4000] + "\n"]).encode())
     finally:
         os._exit(_UNUSABLE_COMMAND)
+
+
+def _execute(argv, env) -> None:  # type: ignore[no-untyped-def]
+    # By hand: Python's own search imports a module, which may be out of reach by now.
+    words = [os.fsencode(word) for word in argv]
+    folders = [""] if "/" in argv[0] else [folder + "/" for folder in env.get("PATH", "").split(":")]
+    refused = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for folder in folders:
+        try:
+            os.execve(folder + argv[0], words, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if error.errno != errno.EACCES:
+                raise
+            refused = error
+    raise refused
 
 
 def _drop_rights(user) -> None:  # type: ignore[no-untyped-def]
@@ -270,6 +288,13 @@ def _ignore_missing(send, *arguments) -> None:  # type: ignore[no-untyped-def]
         send(*arguments)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def _ignore_closed(change, *arguments) -> None:  # type: ignore[no-untyped-def]
+    try:
+        change(*arguments)
+    except OSError:
+        return  # it was the descriptor of the listing itself
 
 
 def _ending(status: int) -> int:

@@ -8,6 +8,7 @@ Files go through programs run the same way (`_by_exec`).
 
 import asyncio
 import json
+import secrets
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
@@ -33,6 +34,14 @@ from environments.sandboxes.base import (
 )
 
 GUARD = Path(__file__).with_name("_guard.py").read_text()
+# The first process of a sandbox that others made: it reaps orphans and ends by itself when forgotten.
+INIT = """
+import signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for number in (signal.SIGALRM, signal.SIGTERM): signal.signal(number, lambda *_: sys.exit())
+signal.alarm({life_s})
+while True: signal.pause()
+"""
 READY = b"ready\n"
 START_S, GRACE_S = 60.0, 5.0  # until the guard is there; beyond the time-out, for a guard that the command stopped
 _UNUSABLE_COMMAND = 126
@@ -249,6 +258,11 @@ async def place_files(sandbox: GuardedSandbox, spec: SandboxSpec) -> None:
     except BaseException:
         await sandbox.destroy()
         raise
+
+
+def some_user() -> int:
+    """A uid for one sandbox, so that limits of a user's processes are its own. Small, for maps with few numbers."""
+    return 20_000 + secrets.randbelow(40_000)
 
 
 async def talk(
