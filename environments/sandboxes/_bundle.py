@@ -123,7 +123,15 @@ def _is_own_folder(path: str) -> bool:
 
 
 def _host_root(root: Path, spec: SandboxSpec) -> Path:
-    names = ["etc", "usr", "proc", "dev", "tmp", "opt/python", *(name for name in _SYSTEM if _is_own_folder(f"/{name}"))]
+    names = [
+        "etc",
+        "usr",
+        "proc",
+        "dev",
+        "tmp",
+        "opt/python",
+        *(name for name in _SYSTEM if _is_own_folder(f"/{name}")),
+    ]
     for name in [*names, *(inside.strip("/") for inside in (spec.work_dir, *spec.mounts))]:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in _SYSTEM:

@@ -14,8 +14,7 @@ import secrets
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 

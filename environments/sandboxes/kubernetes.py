@@ -20,7 +20,6 @@ Needs the extra `kubernetes`: pip install 'assay[kubernetes]'.
 
 import asyncio
 import functools
-import re
 import secrets
 import threading
 import time
@@ -29,27 +28,30 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from assay.errors import AssayError, SandboxError, SandboxLaunchError, SandboxUnavailable, SandboxUnsupported
+from assay.errors import AssayError, SandboxError, SandboxLaunchError, SandboxUnavailable
 from assay.registry import PluginConfig
+from environments.sandboxes import _pod
 from environments.sandboxes._guarded import (
     GUARD,
-    INIT,
     GuardedSandbox,
     Slots,
     check_sizes,
     place_files,
-    some_user,
     spec_hash,
 )
+from environments.sandboxes._pod_stream import PodStream
 from environments.sandboxes._streams import converse
 from environments.sandboxes.base import BackendReport, Provenance, SandboxSpec, needed, require
 
-NETWORK_LABEL = "assay.sandbox/network"
-_CONTAINER = "sandbox"
 _OWN_KERNELS = ("gvisor", "runsc", "kata")
-_FRAME = 1 << 18  # bytes of input per websocket message
 _POLL_S = 0.2
-_HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
+_HOPELESS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+)
 _LIMITS = (
     "cpu_s_per_process",
     "disk_bytes_per_place",
@@ -90,41 +92,6 @@ class KubernetesSandbox(GuardedSandbox):
 
     async def _end(self) -> None:
         await asyncio.to_thread(self._backend.remove, self.id)
-
-
-class PodStream:
-    """The streams of a command in a pod; `connection` is a `kubernetes.stream.ws_client.WSClient` of bytes."""
-
-    def __init__(self, connection: Any) -> None:
-        self.complaint = ""
-        self._connection = connection
-        self._closed = False
-
-    def send(self, data: bytes) -> None:
-        for start in range(0, len(data), _FRAME):
-            self._connection.write_stdin(data[start : start + _FRAME])
-
-    def receive(self) -> bytes:
-        while not self._closed:
-            # Looked at every second, for `close` comes from another thread.
-            self._connection.update(timeout=1)
-            self.complaint = (self.complaint + self._read("stderr").decode(errors="replace"))[-4000:]
-            if data := self._read("stdout"):
-                return data
-            if not self._connection.is_open():
-                return b""
-        return b""
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._connection.close()
-
-    def _read(self, name: str) -> bytes:
-        # Reading a channel that has nothing would wait for the next frame.
-        if name == "stdout":
-            return self._connection.read_stdout(timeout=0) or b""
-        return self._connection.read_stderr(timeout=0) or b""
 
 
 class Kubernetes:
@@ -213,7 +180,7 @@ class Kubernetes:
                 box,
                 self._config.namespace,
                 command=command,
-                container=_CONTAINER,
+                container=_pod.CONTAINER,
                 binary=True,
                 **options,
             ),
@@ -253,7 +220,7 @@ class Kubernetes:
     def _launch(self, spec: SandboxSpec, box: str) -> KubernetesSandbox:
         self._started()
         namespace = self._config.namespace
-        pod = manifest(self._config, spec, box)
+        pod = _pod.manifest(self._config, spec, box)
         self._pods.add(box)
         try:
             make = functools.partial(self._core().create_namespaced_pod, namespace, pod)
@@ -279,7 +246,7 @@ class Kubernetes:
             status = self._asked("look at the pod", look).status
             containers = status.container_statuses or []
             if containers and containers[0].state.running:
-                return image_digest(containers[0].image_id or "")
+                return _pod.image_digest(containers[0].image_id or "")
             waiting = containers[0].state.waiting if containers else None
             if waiting and waiting.reason in _HOPELESS:
                 raise SandboxUnavailable(f"Pod {box} cannot start: {waiting.reason}: {waiting.message}")
@@ -313,9 +280,9 @@ class Kubernetes:
                 f"NetworkPolicy {namespace}/{name} cannot be read ({error.reason}), so nothing keeps sandboxes off the "
                 f"network. Apply the one of the documentation of {__name__}, or name yours in network_policy."
             ) from error
-        if not denies_all(policy.spec):
+        if not _pod.denies_all(policy.spec):
             raise SandboxUnavailable(
-                f"NetworkPolicy {namespace}/{name} does not deny all traffic of pods with {NETWORK_LABEL}=none: it must "
+                f"NetworkPolicy {namespace}/{name} does not deny all traffic of pods with {_pod.NETWORK_LABEL}=none: it must "
                 "select them, have both policy types, and no rule."
             )
 
@@ -333,84 +300,6 @@ class Kubernetes:
         except (ApiException, HTTPError) as error:
             said = getattr(error, "body", None) or getattr(error, "reason", None) or error
             raise SandboxLaunchError(f"The cluster could not {action}: {said}; try again.") from error
-
-
-def manifest(config: Kubernetes.Config, spec: SandboxSpec, box: str) -> Any:
-    """The pod (`V1Pod`) for a spec."""
-    from kubernetes import client
-
-    user = some_user()
-    volumes = {"work": spec.work_dir, "tmp": "/tmp", "shm": "/dev/shm"}
-    memory = str(spec.limits.memory_bytes + len(volumes) * spec.limits.disk_bytes)
-    amounts = {"memory": memory, "cpu": config.cpu, "ephemeral-storage": "64Mi"}
-    container = client.V1Container(
-        name=_CONTAINER,
-        image=_image_name(spec.image or config.image),
-        command=["python3", "-I", "-S", "-c", INIT.format(life_s=config.max_life_s)],
-        working_dir="/",
-        resources=client.V1ResourceRequirements(limits=amounts, requests=amounts),
-        volume_mounts=[client.V1VolumeMount(name=name, mount_path=path) for name, path in volumes.items()],
-        security_context=client.V1SecurityContext(
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            privileged=False,
-            capabilities=client.V1Capabilities(drop=["ALL"]),
-        ),
-    )
-    in_memory = client.V1EmptyDirVolumeSource(medium="Memory", size_limit=str(spec.limits.disk_bytes))
-    return client.V1Pod(
-        metadata=client.V1ObjectMeta(name=box, labels=_labels(spec)),
-        spec=client.V1PodSpec(
-            containers=[container],
-            volumes=[client.V1Volume(name=name, empty_dir=in_memory) for name in volumes],
-            hostname="sandbox",
-            restart_policy="Never",
-            active_deadline_seconds=config.max_life_s,
-            termination_grace_period_seconds=0,
-            automount_service_account_token=False,
-            enable_service_links=False,
-            runtime_class_name=config.runtime_class or None,
-            node_selector=config.node_selector or None,
-            security_context=client.V1PodSecurityContext(
-                run_as_non_root=True,
-                run_as_user=user,
-                run_as_group=user,
-                fs_group=user,
-                seccomp_profile=client.V1SeccompProfile(type="RuntimeDefault"),
-            ),
-        ),
-    )
-
-
-def denies_all(spec: Any) -> bool:
-    """Whether a policy (`V1NetworkPolicySpec`) selects our pods without network and lets nothing through."""
-    labels = spec.pod_selector.match_labels or {}
-    selects = labels in ({}, {NETWORK_LABEL: "none"}) and not spec.pod_selector.match_expressions
-    return selects and not spec.ingress and not spec.egress and set(spec.policy_types or ()) == {"Ingress", "Egress"}
-
-
-def image_digest(image_id: str) -> str:
-    """The hex SHA-256 in what a node calls the image: `docker.io/library/python@sha256:ab…` or `sha256:ab…`."""
-    return image_id.rpartition("sha256:")[2] if "sha256:" in image_id else ""
-
-
-def _labels(spec: SandboxSpec) -> dict[str, str]:
-    """Ours, and the spec's with what Kubernetes does not allow in a value replaced."""
-    given = {f"assay.sandbox/{_word(name)}": _word(value) for name, value in spec.labels.items()}
-    return {**given, "app.kubernetes.io/managed-by": "assay", NETWORK_LABEL: spec.network}
-
-
-def _word(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:63].strip("_.-")
-
-
-def _image_name(name: str) -> str:
-    if name.startswith(("/", ".")):
-        raise SandboxUnsupported(
-            f"The image {name!r} is a path; the sandbox backend 'kubernetes' takes names only. Push it to a registry the "
-            "cluster can reach and give its name, or choose a backend that takes folders."
-        )
-    return name
 
 
 def _connected(context: str) -> tuple[Any, str]:

@@ -43,9 +43,19 @@ from environments.sandboxes.base import BackendReport, Provenance, SandboxSpec, 
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from environments.sandboxes._landlock_guard import main; main()"
 _ROOT = str(Path(__file__).resolve().parents[2])
 _SIGNALS_STAY_INSIDE = 6
-_READABLE = (
-    "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc/ld.so.cache /etc/alternatives /etc/passwd /etc/group"
-).split()
+_READABLE = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+    "/etc/passwd",
+    "/etc/group",
+]
 _DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 _MISSING = (
     "no process namespace (host processes are visible), no private files or host name, no limit of memory in sum or of "
@@ -166,7 +176,9 @@ class Landlock:
             return self._report(False, str(error))
         if result.exit_code != 0:
             return self._report(False, f"/bin/sh does not run: {result.stderr.strip() or result}")
-        weak = "" if _landlock.abi() >= _SIGNALS_STAY_INSIDE or os.getuid() == 0 else "; signals reach our own processes"
+        weak = (
+            "" if _landlock.abi() >= _SIGNALS_STAY_INSIDE or os.getuid() == 0 else "; signals reach our own processes"
+        )
         return self._report(True, f"weaker isolation: {_MISSING}{weak}")
 
     def close(self) -> None:

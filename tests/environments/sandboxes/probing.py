@@ -1,5 +1,6 @@
-"""What the sandbox tests share: code that attacks only from inside, what each backend promises, and looks at processes."""
+"""What the sandbox tests share: code that attacks only from inside, what backends promise, a look at processes."""
 
+import asyncio
 import json
 import os
 import time
@@ -73,7 +74,7 @@ print(*found)
 
 
 async def processes_of(sandbox: Sandbox, marker: str) -> list[int]:
-    """Processes with `marker` on their command line: seen from this machine, or from inside where they are elsewhere."""
+    """Processes with `marker` on their command line, seen from this machine, or from inside where they are not its."""
     if "local" in promises_of(sandbox):
         return processes_with(marker)
     result = await sandbox.exec(["python3", "-I", "-S", "-c", LOOK], stdin=marker.encode())
@@ -91,6 +92,7 @@ async def eventually(look: Callable[[], Awaitable[Any]], timeout_s: float = 20.0
     while time.monotonic() < end:
         if value := await look():
             return value
+        await asyncio.sleep(0.01)
     raise AssertionError("waited in vain")
 
 

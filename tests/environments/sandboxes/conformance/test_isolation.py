@@ -22,7 +22,7 @@ async def test_files_of_this_machine_cannot_be_read(attack: Attack, tmp_path: Pa
     (tmp_path / "secret").write_text("hunter2")
     code = f"""
 answer = []
-for path in ({str(tmp_path / "secret")!r}, {__file__!r}, "/etc/shadow", "/proc/1/environ", "/dev/mem", "/dev/kmsg"):
+for path in ({str(tmp_path / "secret")!r}, {__file__!r}, "/etc/shadow", "/dev/mem", "/dev/kmsg"):
     try:
         if open(path).read(): answer.append(path)
     except OSError: pass
