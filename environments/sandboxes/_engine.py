@@ -1,6 +1,7 @@
 """What the container backend asks an engine for: connection, options of a container, streams, strays, removal."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import threading
@@ -13,7 +14,9 @@ from environments.sandboxes._guarded import INIT, some_user
 from environments.sandboxes.base import SandboxSpec
 
 _INSTALL = "Install the client with `pip install 'assay[container]'`."
-_NO_ENGINE = "Start Docker or Podman (`podman system service -t 0`), and name its socket in the option base_url or in DOCKER_HOST."
+_NO_ENGINE = (
+    "Start Docker or Podman (`podman system service -t 0`), and name its socket in the option base_url or DOCKER_HOST."
+)
 OWNER = "assay.owner"
 _SPARE_TASKS = 16  # first process and guards
 _CLOSED = "size=4096,mode=0555"
@@ -132,19 +135,15 @@ def image_name(name: str) -> str:
     return name
 
 
-class explained:
+@contextlib.contextmanager
+def explained(action: str) -> Iterator[None]:
     """Errors of the engine as SandboxLaunchError."""
+    from docker.errors import DockerException
 
-    def __init__(self, action: str) -> None:
-        self._action = action
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        from docker.errors import DockerException
-
-        if isinstance(error, DockerException):
-            raise SandboxLaunchError(f"The container engine could not {self._action}: {error}; try again.") from error
+    try:
+        yield
+    except DockerException as error:
+        raise SandboxLaunchError(f"The container engine could not {action}: {error}; try again.") from error
 
 
 class ExecStream:
@@ -170,8 +169,6 @@ class ExecStream:
         return b""
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the engine may have been first
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the engine was first
         self._connection.close()

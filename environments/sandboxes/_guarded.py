@@ -215,7 +215,8 @@ class Slots:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        while not self._free.acquire(blocking=False):
+        # No event of one loop can be awaited in another.
+        while not self._free.acquire(blocking=False):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         try:
             yield
@@ -282,7 +283,8 @@ async def talk(
         guard = await asyncio.create_subprocess_exec(
             *argv, env=env, cwd="/", stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         )
-    assert guard.stdin and guard.stdout and guard.stderr
+    assert guard.stdin
+    assert guard.stdout
     running.add(guard.pid)
     try:
         said = await asyncio.wait_for(_begin(guard, request), START_S)
@@ -297,7 +299,8 @@ async def talk(
 
 
 async def _begin(guard: asyncio.subprocess.Process, request: bytes) -> bytes:
-    assert guard.stdin and guard.stdout
+    assert guard.stdin
+    assert guard.stdout
     try:
         guard.stdin.write(request)
         await guard.stdin.drain()

@@ -83,7 +83,7 @@ def _word(text: str) -> str:
 def _image_name(name: str) -> str:
     if name.startswith(("/", ".")):
         raise SandboxUnsupported(
-            f"The image {name!r} is a path; the sandbox backend 'kubernetes' takes names only. Push it to a registry the "
-            "cluster can reach and give its name, or choose a backend that takes folders."
+            f"The image {name!r} is a path; the sandbox backend 'kubernetes' takes names only. Push it to a registry "
+            "the cluster can reach and give its name, or choose a backend that takes folders."
         )
     return name

@@ -282,8 +282,8 @@ class Kubernetes:
             ) from error
         if not _pod.denies_all(policy.spec):
             raise SandboxUnavailable(
-                f"NetworkPolicy {namespace}/{name} does not deny all traffic of pods with {_pod.NETWORK_LABEL}=none: it must "
-                "select them, have both policy types, and no rule."
+                f"NetworkPolicy {namespace}/{name} does not deny all traffic of pods with {_pod.NETWORK_LABEL}=none: it "
+                "must select them, have both policy types, and no rule."
             )
 
     def _core(self) -> Any:
@@ -309,7 +309,7 @@ def _connected(context: str) -> tuple[Any, str]:
         from urllib3.exceptions import HTTPError
     except ImportError as error:
         raise SandboxUnavailable(
-            "Kubernetes sandboxes need the Python package kubernetes. Install it with `pip install 'assay[kubernetes]'`."
+            "Kubernetes sandboxes need the Python package kubernetes: `pip install 'assay[kubernetes]'`."
         ) from error
     try:
         api = _configured(config, context)

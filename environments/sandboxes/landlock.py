@@ -43,7 +43,8 @@ from environments.sandboxes.base import BackendReport, Provenance, SandboxSpec, 
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from environments.sandboxes._landlock_guard import main; main()"
 _ROOT = str(Path(__file__).resolve().parents[2])
 _SIGNALS_STAY_INSIDE = 6
-_READABLE = [
+_READABLE = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
+_READABLE += ["/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group"]
     "/usr",
     "/bin",
     "/sbin",
