@@ -8,6 +8,8 @@ command outlives it: orphans come to this process, which kills what is left. A c
 kill the guard instead; then no result appears, and the backend must clean up.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import json
@@ -16,15 +18,17 @@ import resource
 import select
 import signal
 import time
+from typing import Any, Callable, Dict  # noqa: UP035 (Pythons of images may be old)
 
 _FLOOD_FACTOR, _CHUNK = 16, 65536
 _UNKNOWN_COMMAND, _UNUSABLE_COMMAND = 127, 126
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 24, 36, 38
 _CLONE_NEWPID = 0x20000000
 _libc = ctypes.CDLL(None, use_errno=True)
+Request = Dict[str, Any]  # noqa: UP006
 
 
-def main(confine=lambda: None, exceeds=lambda pid: False) -> None:  # type: ignore[no-untyped-def]
+def main(confine: Callable[[], None] = lambda: None, exceeds: Callable[[int], bool] = lambda pid: False) -> None:
     """`confine` runs in the child just before it becomes the command; `exceeds` says that a tree holds too much."""
     request = json.loads(_exactly(int(_exactly(16))))
     data = _exactly(request["num_stdin"])
@@ -41,17 +45,19 @@ def main(confine=lambda: None, exceeds=lambda pid: False) -> None:  # type: igno
 class Command:
     """One command from fork to the moment when nothing of it is left."""
 
-    def __init__(self, request, data, confine, exceeds) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self, request: Request, data: bytes, confine: Callable[[], None], exceeds: Callable[[int], bool]
+    ) -> None:
         self._request, self._input, self._confine, self._exceeds = request, memoryview(data), confine, exceeds
         self._killed = ""  # why: timed_out, flooded, memory, cancelled
         self._fault = b""
         self._output = {"stdout": bytearray(), "stderr": bytearray()}
         self._num_seen = 0
         self._truncated = False
-        self._status = None
-        self._pipes = {}
+        self._status: int | None = None
+        self._pipes: dict[str, int] = {}
 
-    def run(self):  # type: ignore[no-untyped-def]
+    def run(self) -> tuple[dict[str, Any], bytes]:
         """The result and the output."""
         awake = _wake_on_child()
         signal.signal(signal.SIGTERM, self._give_up)
@@ -72,7 +78,7 @@ class Command:
                 pass
         return self._result(wall_s), bytes(self._output["stdout"] + self._output["stderr"])
 
-    def _give_up(self, *_) -> None:  # type: ignore[no-untyped-def]
+    def _give_up(self, *_: object) -> None:
         self._killed = self._killed or "cancelled"
 
     def _start(self) -> None:
@@ -156,9 +162,9 @@ class Command:
                         _signal_child(pid, parent, number)
             time.sleep(0.001)
 
-    def _result(self, wall_s: float):  # type: ignore[no-untyped-def]
+    def _result(self, wall_s: float) -> dict[str, Any]:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        ended = -signal.SIGKILL if self._killed else _ending(self._status)
+        ended = _ending(self._status) if self._status is not None and not self._killed else -signal.SIGKILL
         if self._fault and not self._killed:
             number, said = json.loads(self._fault)
             self._output["stderr"] = bytearray(said.encode("utf-8", "replace"))
@@ -176,7 +182,7 @@ class Command:
         }
 
 
-def _become(request, pipes, confine) -> None:  # type: ignore[no-untyped-def]
+def _become(request: Request, pipes: dict[str, int], confine: Callable[[], None]) -> None:
     """In the child: give up what it must not have, then become the command; does not return."""
     argv = request["argv"]
     try:
@@ -195,19 +201,19 @@ def _become(request, pipes, confine) -> None:  # type: ignore[no-untyped-def]
         confine()
         _execute(argv, request["env"])
     except (OSError, ValueError) as error:
-        number = getattr(error, "errno", None) or errno.EINVAL
+        reason = getattr(error, "errno", None) or errno.EINVAL
         # A folder that does not exist is no missing command.
-        number = errno.EINVAL if number == errno.ENOENT and getattr(error, "filename", "") == request["cwd"] else number
-        os.write(pipes["fault"], json.dumps([number, f"{argv[0][:200]}: {error}"[:4000] + "\n"]).encode())
+        reason = errno.EINVAL if reason == errno.ENOENT and getattr(error, "filename", "") == request["cwd"] else reason
+        os.write(pipes["fault"], json.dumps([reason, f"{argv[0][:200]}: {error}"[:4000] + "\n"]).encode())
     finally:
         os._exit(_UNUSABLE_COMMAND)
 
 
-def _execute(argv, env) -> None:  # type: ignore[no-untyped-def]
+def _execute(argv: list[str], env: dict[str, str]) -> None:
     # By hand: Python's own search imports a module, which may be out of reach by now.
     words = [os.fsencode(word) for word in argv]
     folders = [""] if "/" in argv[0] else [folder + "/" for folder in env.get("PATH", "").split(":")]
-    refused = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    refused: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     for folder in folders:
         try:
             os.execve(folder + argv[0], words, env)
@@ -220,7 +226,7 @@ def _execute(argv, env) -> None:  # type: ignore[no-untyped-def]
     raise refused
 
 
-def _drop_rights(user) -> None:  # type: ignore[no-untyped-def]
+def _drop_rights(user: list[int] | None) -> None:
     if user:
         for capability in range(64):
             _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -231,7 +237,7 @@ def _drop_rights(user) -> None:  # type: ignore[no-untyped-def]
         raise OSError(ctypes.get_errno(), "Privileges cannot be given up here")
 
 
-def _limit(rlimits) -> None:  # type: ignore[no-untyped-def]
+def _limit(rlimits: dict[str, int]) -> None:
     for name, value in rlimits.items():
         kind = getattr(resource, name)
         _, hard = resource.getrlimit(kind)
@@ -249,9 +255,9 @@ def _become_first_process() -> None:
         os._exit(0)
 
 
-def _descendants(root: int):  # type: ignore[no-untyped-def]
+def _descendants(root: int) -> list[tuple[int, int]]:
     """(pid, parent) of every process below `root`, parents first."""
-    below = {}
+    below: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (parent := _parent(int(name))):
             below.setdefault(parent, []).append(int(name))
@@ -283,14 +289,14 @@ def _signal_child(pid: int, parent: int, number: int) -> None:
     os.close(fd)
 
 
-def _ignore_missing(send, *arguments) -> None:  # type: ignore[no-untyped-def]
+def _ignore_missing(send: Callable[..., object], *arguments: int) -> None:
     try:
         send(*arguments)
     except (ProcessLookupError, PermissionError):
         return
 
 
-def _ignore_closed(change, *arguments) -> None:  # type: ignore[no-untyped-def]
+def _ignore_closed(change: Callable[..., object], *arguments: int) -> None:
     try:
         change(*arguments)
     except OSError:

@@ -6,8 +6,8 @@ Every blocking call is a thread's; a time-out or cancellation closes the stream,
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from assay.errors import SandboxError, SandboxLaunchError
 from environments.sandboxes._guarded import GRACE_S, READY, START_S, OutOfTime
@@ -45,7 +45,7 @@ async def converse(open_stream: Callable[[], Stream], request: bytes, timeout_s:
         await asyncio.to_thread(stream.close)
 
 
-async def _in_time(work: "asyncio._CoroutineLike[T]", timeout_s: float, give_up: Callable[[], None]) -> T:
+async def _in_time(work: Coroutine[Any, Any, T], timeout_s: float, give_up: Callable[[], None]) -> T:
     running = asyncio.ensure_future(work)
     try:
         return await asyncio.wait_for(asyncio.shield(running), timeout_s)

@@ -45,18 +45,6 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 _SIGNALS_STAY_INSIDE = 6
 _READABLE = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]
 _READABLE += ["/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group"]
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc/ld.so.cache",
-    "/etc/alternatives",
-    "/etc/passwd",
-    "/etc/group",
-]
 _DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 _MISSING = (
     "no process namespace (host processes are visible), no private files or host name, no limit of memory in sum or of "
