@@ -282,8 +282,8 @@ class Kubernetes:
             ) from error
         if not _pod.denies_all(policy.spec):
             raise SandboxUnavailable(
-                f"NetworkPolicy {namespace}/{name} does not deny all traffic of pods with {_pod.NETWORK_LABEL}=none: it "
-                "must select them, have both policy types, and no rule."
+                f"NetworkPolicy {namespace}/{name} does not deny all traffic of pods with {_pod.NETWORK_LABEL}=none: "
+                "it must select them, have both policy types, and no rule."
             )
 
     def _core(self) -> Any:

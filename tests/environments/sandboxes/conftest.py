@@ -28,7 +28,7 @@ OPTIONS: dict[str, dict[str, Any] | None] = {
 _reports: dict[str, BackendReport] = {}
 
 
-@pytest.fixture(scope="module", params=known_plugins("sandbox"))
+@pytest.fixture(scope="session", params=known_plugins("sandbox"))
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     options = OPTIONS.get(request.param, {})
     if options is None:
