@@ -44,7 +44,7 @@ while [ $# -gt 1 ]; do enter "$1"; shift; done
 name=./$1
 [ -L "$name" ] && no "Too many levels of symbolic links"
 [ -e "$name" ] || no "No such file or directory"
-set -- $(ls -ldn "$name")
+set -- $(find "$name" -maxdepth 0 -printf '%M %n . . %s' 2>/dev/null || ls -ldn "$name")
 echo "$1 $2 $5"
 case $1 in -*) exec head -c "$extra" "$name";; esac
 """
