@@ -83,7 +83,7 @@ async def processes_of(sandbox: Sandbox, marker: str) -> list[int]:
 
 def promises_of(plugin: object) -> set[str]:
     """PROMISES of the backend that `plugin`, a backend or sandbox, belongs to."""
-    return PROMISES[type(plugin).__module__.rpartition(".")[2]]
+    return PROMISES[type(plugin).__module__.rpartition(".")[2].lstrip("_")]
 
 
 async def eventually(look: Callable[[], Awaitable[Any]], timeout_s: float = 20.0) -> Any:
