@@ -46,6 +46,12 @@ def enter_namespaces(*, as_root: bool) -> None:
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
 
 
+def own_mounts() -> None:
+    """As root: mounts of this process and its children become their own, and vanish with them."""
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
+
+
 def settle_as_first_process(parent: int) -> None:
     """In the child of `enter_namespaces`: see the new process namespace in /proc, and die with the parent.
 

@@ -112,7 +112,7 @@ async def test_a_time_out_ends_what_the_command_started_and_spares_earlier_jobs(
     assert (result.timed_out, result.exit_code, result.signal) == (True, None, None)
     assert result.wall_s < 5
     assert processes_with(late) == []
-    assert len(processes_with(f"sleep\0{early}")) == 1
+    assert await asyncio.to_thread(wait_until, lambda: len(processes_with(f"sleep\0{early}")) == 1)
     assert await said(sandbox, "echo $x") == "kept\n"
 
 
@@ -222,7 +222,7 @@ async def test_destroying_ends_sessions_and_their_jobs(backend: Backend) -> None
     sandbox = await backend.create(SandboxSpec())
     marker = f"8631.{secrets.randbelow(10**12):012}"
     await sandbox.exec(f"setsid nohup sleep {marker} &", session="main")
-    assert processes_with(marker)
+    await asyncio.to_thread(wait_until, lambda: processes_with(f"sleep\0{marker}"))
     await sandbox.destroy()
     assert processes_with(marker) == []
     with pytest.raises(SandboxError, match="destroyed"):
