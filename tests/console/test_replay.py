@@ -40,7 +40,7 @@ def a_config() -> PostTrainConfig:
             "name": "replayed",
             "domains": {"code_repair": {"num_train": 1, "num_heldout": 1, "options": OPTIONS}},
             "engine": {"id": "scripted", "options": {"script": {"Correct the function.": [right]}, "default": [wrong]}},
-            "sandbox": {"id": "tests.console.hashing:Hashing", "options": {"max_concurrency": 2}},
+            "sandbox": {"id": "bubblewrap", "options": {"max_concurrency": 2}},
             "rollout": {"state_hashes": True},
         }
     )
@@ -130,12 +130,12 @@ def test_a_trajectory_that_was_just_recorded_is_equal(
         0,
         [
             f"{trajectory.id}  code_repair/train/0000  ended done",
-            "recorded in hashing, replayed in tests.console.hashing:Hashing",
+            "recorded in bubblewrap, replayed in bubblewrap",
             "compared 2 of 2 turns (2 with their state hash), and the ending",
             "equal",
         ],
     )
-    assert err == f"replaying {trajectory.id} on code_repair/train/0000 in tests.console.hashing:Hashing\n"
+    assert err == f"replaying {trajectory.id} on code_repair/train/0000 in bubblewrap\n"
 
 
 def test_a_unique_prefix_and_json_tell_the_same(
@@ -209,7 +209,7 @@ def test_a_sandbox_that_fails_is_no_divergence_and_exits_with_its_code(
             "--set domains.code_repair.options.timeout_s would replay something",
         ),
         ("sandbox.id=nope", "Unknown sandbox 'nope'. Known: bubblewrap"),
-        ("sandbox.options.colour=1", "sandbox.tests.console.hashing:Hashing.colour"),
+        ("sandbox.options.colour=1", "sandbox.bubblewrap.colour"),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line(
