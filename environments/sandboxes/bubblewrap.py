@@ -135,7 +135,7 @@ def _check_platform() -> None:
 def _try_out(client: Client) -> str:
     """Python's version inside, asked in a throw-away sandbox; SandboxUnavailable with the reason when that fails."""
     place = Resolved.plain("bubblewrap", "").place
-    created, _, descriptors = client.request_now({"do": "create", "box": "trial", **place})
+    created, _, descriptors = client.request_now({"do": "create", "box": "trial", "parent": "", **place})
     for descriptor in descriptors:
         os.close(descriptor)
     header = {"do": "exec", "box": "trial", "argv": _TRIAL, "env": {}, "cwd": "", "timeout_s": 25.0}
