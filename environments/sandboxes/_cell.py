@@ -11,7 +11,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import resource
 import signal
 import socket
@@ -22,16 +21,11 @@ from typing import Any, Literal, Protocol
 
 from environments.sandboxes import _memory, _wire
 from environments.sandboxes._boxes import Files
+from environments.sandboxes._capture import CHUNK, Capture
 from environments.sandboxes._cgroups import Cgroups
 from environments.sandboxes._jail import Jail
-from environments.sandboxes._launch import NOT_EXECUTED, SCRIPT, Restraint, encoded, launch
-from environments.sandboxes._request import UNKNOWN_COMMAND, UNUSABLE_COMMAND, Request
-
-# Output beyond the cap is thrown away for a while (`cat big.log` may end well); a flood is ended.
-_FLOOD_FACTOR = 16
-_CHUNK = 65536
-_NO_FOLDER = "bwrap: Can't chdir to "
-_SAID_BY_SHELL = re.compile(r"/dev/fd/\d+: (line )?\d+: (exec: )?")
+from environments.sandboxes._launch import SCRIPT, Restraint, encoded, launch
+from environments.sandboxes._request import Request
 
 
 @dataclass(eq=False, slots=True)
@@ -80,9 +74,7 @@ class Cell:
         self._host = host
         self._killed = ""  # why: timed_out, flooded, memory, cancelled
         self._failure = ""
-        self._truncated = False
-        self._output = {"stdout": bytearray(), "stderr": bytearray()}
-        self._num_seen = {"stdout": 0, "stderr": 0}
+        self._output = Capture()
         self._pipes: dict[str, int] = {}
         self._status = b""
         self._outer = self._outer_fd = self._init = self._init_fd = self._input = -1
@@ -167,6 +159,7 @@ class Cell:
 
     def _start(self, request: Request) -> None:
         self.request, self.connection = request, request.connection
+        self._output.cap = request.max_output
         self._began = time.monotonic()
         self.deadline = self._began + request.timeout_s
         if self._host.cgroups and self.box.used:
@@ -192,7 +185,7 @@ class Cell:
 
     def _on_status(self) -> None:
         try:
-            chunk = os.read(self._pipes["status"], _CHUNK)
+            chunk = os.read(self._pipes["status"], CHUNK)
         except BlockingIOError:
             return
         self._status += chunk
@@ -219,31 +212,17 @@ class Cell:
                 os.write(self._pipes["block"], b"1")
 
     def _on_output(self, name: str) -> None:
-        try:
-            chunk = os.read(self._pipes[name], _CHUNK)
-        except BlockingIOError:
-            return
-        if not chunk:
+        if not self._output.read(name, self._pipes[name]):
             self._host.unwatch(self._pipes[name])
-        self._keep(name, chunk)
-        if sum(self._num_seen.values()) > _FLOOD_FACTOR * (self._max_output() + _CHUNK):
+        if self._output.flooded:
             self.kill("flooded")
-
-    def _max_output(self) -> int:
-        return self.request.max_output if self.request else _CHUNK
-
-    def _keep(self, name: str, chunk: bytes) -> None:
-        room = self._max_output() - len(self._output[name])
-        self._output[name] += chunk[:room]
-        self._num_seen[name] += len(chunk)
-        self._truncated = self._truncated or len(chunk) > room
 
     def _on_outer_exit(self) -> None:
         self._wall_s = time.monotonic() - self._began
         self.deadline = float("inf")
         self._host.unwatch(self._outer_fd)
         self._on_status()  # if bwrap was killed early, PID 1 may not be known yet
-        self._outer_status = self._reap(self._outer)
+        self._reap(self._outer)
         os.close(self._outer_fd)
         self._outer_fd = -1
         if self._init_fd < 0:
@@ -259,12 +238,11 @@ class Cell:
             self._reap(self._init)
         self._finish()
 
-    def _reap(self, pid: int) -> int:
-        """Wait status; what the process and those it waited for used is added up."""
-        _, status, usage = os.wait4(pid, 0)
+    def _reap(self, pid: int) -> None:
+        """Add up what the process and those it waited for used."""
+        _, _, usage = os.wait4(pid, 0)
         self._cpu_s += usage.ru_utime + usage.ru_stime
         self._peak = max(self._peak, usage.ru_maxrss * 1024)
-        return status
 
     def _signal_tree(self) -> None:
         if self._outer_fd >= 0:
@@ -276,19 +254,13 @@ class Cell:
 
     def _finish(self) -> None:
         for name in ("stdout", "stderr"):
-            self._drain(name)
+            self._output.drain(name, self._pipes[name])
         self._on_status()
         if self.connection is not None:
             result = self._result()
-            self._send(result, bytes(self._output["stdout"] + self._output["stderr"]))
+            self._send(result, self._output.content())
         self._close()
         self._host.finished(self)
-
-    def _drain(self, name: str) -> None:
-        """Every writer is dead: what is left is in the pipe."""
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._pipes[name], _CHUNK):
-                self._keep(name, chunk)
 
     def _result(self) -> dict[str, Any]:
         ended, error = self._ending()
@@ -297,8 +269,8 @@ class Cell:
         return {
             "exit_code": None if ended is None or ended < 0 else ended,
             "signal": -ended if ended is not None and ended < 0 else None,
-            "num_stdout": len(self._output["stdout"]),
-            "truncated": self._truncated,
+            "num_stdout": len(self._output.kept["stdout"]),
+            "truncated": self._output.truncated,
             "timed_out": self._killed == "timed_out",
             "oom_killed": self._killed == "memory" or self.box.num_oom_kills > before,
             "wall_s": self._wall_s,
@@ -311,19 +283,7 @@ class Cell:
         """Exit code, or minus the signal, or None; and what kept the command from running, if anything did."""
         if self._failure or self._killed:
             return (None if self._killed == "timed_out" else -signal.SIGKILL), self._failure
-        codes = [line["exit-code"] for line in map(json.loads, self._status.splitlines()) if "exit-code" in line]
-        said = self._output["stderr"].decode(errors="replace")
-        if codes:
-            if codes[0] in (UNKNOWN_COMMAND, UNUSABLE_COMMAND):
-                self._output["stderr"] = bytearray(encoded(_SAID_BY_SHELL.sub("", said, count=1)))
-            # bwrap reports a signal as shells do, so a plain `exit 137` reads as SIGKILL too.
-            return (128 - codes[0] if 128 < codes[0] <= 128 + signal.NSIG else codes[0]), ""
-        said = said.strip()
-        if said.startswith((NOT_EXECUTED, _NO_FOLDER)):
-            self._output["stderr"] = bytearray(encoded(said.removeprefix(NOT_EXECUTED).removeprefix("bwrap: ") + "\n"))
-            missing = said.startswith(NOT_EXECUTED) and "No such file" in said
-            return (UNKNOWN_COMMAND if missing else UNUSABLE_COMMAND), ""
-        return None, said or f"bwrap ended with wait status {self._outer_status} before the command ran"
+        return self._output.ending(self._status)
 
     def _send(self, header: dict[str, Any], payload: bytes) -> None:
         # Whoever asked may have been cancelled.
