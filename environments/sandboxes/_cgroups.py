@@ -13,8 +13,9 @@ from dataclasses import dataclass
 _ROOT = "/sys/fs/cgroup"
 _V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
 _V2 = {"memory": "memory.max", "pids": "pids.max"}
-_V1_COUNTS = {"peak": "memory.max_usage_in_bytes", "oom": "memory.oom_control"}
-_V2_COUNTS = {"peak": "memory.peak", "oom": "memory.events"}
+# A thread that enters by itself through `tasks` spares the whole machine a lock under which nobody forks or exits.
+_V1_COUNTS = {"peak": "memory.max_usage_in_bytes", "oom": "memory.oom_control", "door": "tasks"}
+_V2_COUNTS = {"peak": "memory.peak", "oom": "memory.events", "door": "cgroup.procs"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Cgroups:
 
     def doors(self, name: str) -> list[str]:
         """The files through which a process enters the group: it writes "0" there."""
-        return [os.path.join(parent, name, "cgroup.procs") for parent in dict.fromkeys(self._parents.values())]
+        return [os.path.join(parent, name, self._files["door"]) for parent in dict.fromkeys(self._parents.values())]
 
     def usage(self, name: str) -> Usage:
         """What the group's processes used so far."""
@@ -66,6 +67,10 @@ class Cgroups:
         """Remove an empty group; the kernel may need a moment after the last process."""
         for parent in set(self._parents.values()):
             _remove(os.path.join(parent, name))
+
+    def mounts(self) -> list[str]:
+        """Where the hierarchies are mounted."""
+        return [os.path.dirname(parent) for parent in self._parents.values()]
 
     def close(self) -> None:
         """Remove the parent directories with every group left in them."""

@@ -10,6 +10,7 @@
 A root is put together once per image and set of mount points; a command only adds /proc, /dev and its box to it.
 """
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,9 @@ _PYTHON = "/opt/python"
 _IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _OWN = ("proc", "dev", "tmp")  # bwrap mounts these itself
+_KERNEL_INTERFACES = frozenset(
+    ["binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "fusectl", "hugetlbfs", "mqueue", "pstore", "securityfs", "tracefs"]
+)
 _PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{INSIDE_ID}:{INSIDE_ID}::/workspace:/bin/sh\n"
 _GROUP = f"root:x:0:\nagent:x:{INSIDE_ID}:\n"
 _ISOLATION = (
@@ -41,6 +45,8 @@ class Jail:
         self._hidden = os.open(STAGE, os.O_PATH | os.O_CLOEXEC)
         self._options, self._as_root = options, as_root
         binary = _contents(options["bwrap_files"])
+        if as_root:
+            _drop_unneeded_mounts(options["kept_mounts"])
         _kernel.mount_tmpfs(STAGE, "size=33554432,mode=0711")
         self._bwrap = _place(binary, options["bwrap"])
         for name in ("boxes", "roots", "shown"):
@@ -169,6 +175,16 @@ class Jail:
             return str(error)
         finally:
             shutil.rmtree(home, ignore_errors=True)
+
+
+def _drop_unneeded_mounts(kept: Sequence[str]) -> None:
+    """Detach kernel interfaces that no sandbox shows: every bwrap copies all mounts of this process and drops them."""
+    with open("/proc/self/mounts") as file:
+        mounts = [line.split()[1:3] for line in file]
+    for path, kind in reversed(mounts):
+        if kind in _KERNEL_INTERFACES and path not in kept:
+            with contextlib.suppress(OSError):
+                _kernel.unmount(path)
 
 
 def _contents(files: Mapping[str, str]) -> dict[str, bytes]:

@@ -39,7 +39,8 @@ class Supervisor:
     def __init__(
         self, control: socket.socket, options: dict[str, Any], cgroups: Cgroups | None, first_uid: int
     ) -> None:
-        self.jail = Jail(options, as_root=os.getuid() == 0)
+        kept = cgroups.mounts() if cgroups else []
+        self.jail = Jail({**options, "kept_mounts": kept}, as_root=os.getuid() == 0)
         self.filter = self.jail.keep("filter", _seccomp.program(os.uname().machine))
         self.cgroups, self.keeper = cgroups, Keeper(self.jail, cgroups, first_uid)
         _allow_many_descriptors()
@@ -49,6 +50,7 @@ class Supervisor:
         self._boxes: dict[str, Box] = {}
         self._waiting: collections.deque[tuple[Box, Request]] = collections.deque()
         self._cells: set[Cell] = set()
+        self._removing: collections.deque[Box] = collections.deque()
         self._stock = Stock[Place, Box](int(options["num_ready"]), _IDLE_S, time.monotonic)
         self._refill_at = float("inf")
         self._stop_at = float("inf")
@@ -102,7 +104,9 @@ class Supervisor:
             self._refill(now)
 
     def _refill(self, now: float) -> None:
-        """Make one sandbox for the stock, or let go of what nobody wants any more; look again when it may be due."""
+        """What can wait: free what is gone, make one sandbox for the stock, let go of what nobody wants any more."""
+        while self._removing:
+            self.keeper.remove(self._removing.popleft())
         for box in self._stock.forgotten():
             self._leave(box)
         place = self._stock.lacking()
@@ -264,7 +268,9 @@ class Supervisor:
             if not box.removed:
                 box.removed = True
                 self._boxes.pop(box.id, None)
-                self.keeper.remove(box)
+                # Nobody reaches its files any more; freeing them can wait until nobody waits for an answer.
+                self._removing.append(box)
+                self._refill_at = min(self._refill_at, time.monotonic() + _REFILL_S)
             then()
 
         self._empty(box, remove)
@@ -335,6 +341,7 @@ class Supervisor:
     def _stop(self) -> None:
         self.unwatch(self._control.fileno())
         self._stop_at = time.monotonic() + _SHUTDOWN_S
+        self._refill_at = time.monotonic()
         for box, request in list(self._waiting):
             self._refuse(box, request, "")
         for cell in list(self._cells):
