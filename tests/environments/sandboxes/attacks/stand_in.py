@@ -27,15 +27,16 @@ LIMITS = {
 _PR_SET_SECUREBITS, _SECBIT_NOROOT, _PR_CAP_AMBIENT, _CLEAR_ALL = 28, 1, 47, 4
 
 
+def without_privileges() -> None:
+    """For `preexec_fn`: root, too, has no capabilities after it executes a program."""
+    ctypes.CDLL(None).prctl(_PR_SET_SECUREBITS, _SECBIT_NOROOT, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
+
+
 def victim(code: str = "", env: Mapping[str, str] | None = None) -> int:
     """A process of the machine without privileges, as a trainer would be, that lives until the machine ends."""
 
-    def without_privileges() -> None:
-        # With both, root has no capabilities after it executes a program.
-        ctypes.CDLL(None).prctl(_PR_SET_SECUREBITS, _SECBIT_NOROOT, 0, 0, 0)
-        ctypes.CDLL(None).prctl(_PR_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
-
-    program = f"{code}\nprint(flush=True)\nimport time\ntime.sleep(60)"
+    program = f"{code}\nprint(flush=True)\nimport time\nfor _ in range(300): time.sleep(0.1)"
     command = [sys.executable, "-I", "-S", "-c", program]
     process = subprocess.Popen(command, env=env or {}, stdout=subprocess.PIPE, preexec_fn=without_privileges)
     assert process.stdout
