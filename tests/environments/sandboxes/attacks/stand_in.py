@@ -35,7 +35,6 @@ def without_privileges() -> None:
 
 def victim(code: str = "", env: Mapping[str, str] | None = None) -> int:
     """A process of the machine without privileges, as a trainer would be, that lives until the machine ends."""
-
     program = f"{code}\nprint(flush=True)\nimport time\nfor _ in range(300): time.sleep(0.1)"
     command = [sys.executable, "-I", "-S", "-c", program]
     process = subprocess.Popen(command, env=env or {}, stdout=subprocess.PIPE, preexec_fn=without_privileges)
@@ -75,8 +74,17 @@ def start(plan: Mapping[str, Any], scope: Mapping[str, Any]) -> "subprocess.Pope
             if name not in plan["unlimited"]:
                 resource.setrlimit(kind, (value, value))
 
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(words, env=scope["env"], pass_fds=[seccomp, *scope["pass_fds"]], preexec_fn=limit, **pipes)
+    return subprocess.Popen(
+        words,
+        env=scope["env"],
+        pass_fds=[seccomp, *scope["pass_fds"]],
+        preexec_fn=limit,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def main() -> None:
