@@ -1,5 +1,6 @@
 """The network: services of the machine, ways out of it, and socket families whose kernel code nobody needs inside."""
 
+import asyncio
 import contextlib
 import secrets
 import socket
@@ -135,20 +136,30 @@ FAMILIES = {
     "express data path": (44, 3, 0),
     "rxrpc": (33, 2, 2),
 }
-LEFT_OPEN = {"mptcp", "udp lite", "ping"}  # the filter looks at family and type, not at the protocol
+PROTOCOLS = ("mptcp", "udp lite")
+MISSING = {"EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT"}
 
 
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in LEFT_OPEN])
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in PROTOCOLS])
 async def test_unusual_sockets_cannot_be_made(attack: Attack, family: str) -> None:
-    """Network namespaces do not stop these; where this kernel has no such family there is nothing to attack."""
+    """Network namespaces do not stop these. Some want privileges (EPERM, EACCES), but their code is reached."""
     code = f"{CALLS}answer = attempt(socket.socket, *{FAMILIES[family]})"
     control = weaker(code, without=["--seccomp"])
-    if control in {"EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT"}:
-        pytest.skip(f"this kernel has no {family} sockets")
-    assert control in {"worked", "EPERM"}  # some want privileges, but their code is reached
-    assert await attack(code) in {"EAFNOSUPPORT", "EPERM"}
-    if control == "EPERM":
-        assert weaker(code.replace("socket.socket", "socket.socketpair")) != "worked"
+    assert await attack(code) in {"EAFNOSUPPORT", "EPERM", "EACCES"}
+    if control in MISSING:
+        pytest.skip(f"held, but this kernel has no {family} sockets, so there is no control")
+    assert control in {"worked", "EPERM", "EACCES"}
+
+
+@pytest.mark.xfail(reason="the filter looks at a socket's family and type, not at its protocol", strict=True)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_unusual_protocols_cannot_be_spoken(attack: Attack, protocol: str) -> None:
+    code = f"{CALLS}answer = attempt(socket.socket, *{FAMILIES[protocol]})"
+    control = weaker(code, without=["--seccomp"])
+    if control in MISSING:
+        pytest.skip(f"this kernel has no {protocol}")
+    assert control == "worked"
+    assert await attack(code) in {"EAFNOSUPPORT", "EPROTONOSUPPORT", "EPERM"}
 
 
 async def test_two_sandboxes_do_not_talk_to_each_other(backend: Bubblewrap, attack: Attack) -> None:
@@ -158,10 +169,7 @@ async def test_two_sandboxes_do_not_talk_to_each_other(backend: Bubblewrap, atta
     machine = "s = socket.socket(socket.AF_UNIX); s.bind('\\0meet'); s.listen()"
     assert weaker(CALLS + meet, without=["--unshare-net"], machine=machine) == "worked"
     other = await backend.create(SandboxSpec())
-    program = "import socket\n" + listen
-    import asyncio
-
-    waiting = asyncio.create_task(run_attack(other, program))
+    waiting = asyncio.create_task(run_attack(other, listen))
     await asyncio.sleep(0.4)
     assert await attack(CALLS + meet) == "ECONNREFUSED"
     assert await waiting is False
