@@ -110,21 +110,21 @@ async def listing(sandbox: Sandbox) -> list[str]:
 BURN = """
 import resource, time
 def spent(): return sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-while spent() < 1.6: pass
+while spent() < 1.1: pass
 answer = round(spent(), 1)
 """
-EVADE = BURN.replace("while spent() < 1.6: pass", """
+EVADE = BURN.replace("while spent() < 1.1: pass", """
 for _ in range(4):
     child = os.fork()
     if child == 0:
-        while spent() < 0.5: pass
+        while spent() < 0.3: pass
         os._exit(0)
     os.waitpid(child, 0)
 """)
 
 
 async def test_one_process_does_not_burn_more_processor_time_than_allowed(backend: Bubblewrap) -> None:
-    assert weaker(BURN, unlimited=["cpu"]) >= 1.6
+    assert weaker(BURN, unlimited=["cpu"]) >= 1.1
     sandbox = await limited(backend, cpu_s=1)
     result = await sandbox.exec(["python3", "-I", "-S", "-c", f"{GUARD}{BURN}\nprint(answer)"], timeout_s=30)
     assert result.signal in (9, 24)
@@ -133,12 +133,14 @@ async def test_one_process_does_not_burn_more_processor_time_than_allowed(backen
 
 async def test_dividing_the_work_among_children_gains_no_more_than_the_limits_say(backend: Bubblewrap) -> None:
     """Each child stays below the limit. Where the sum is not limited the result says so, and the clock ends it."""
-    assert weaker(EVADE, unlimited=["cpu"]) >= 1.6
+    assert weaker(EVADE, unlimited=["cpu"]) >= 1.1
     sandbox = await limited(backend, cpu_s=1)
     endless = EVADE.replace("range(4)", "range(1000)")
-    result = await sandbox.exec(["python3", "-I", "-S", "-c", f"{GUARD}{endless}"], timeout_s=4)
-    assert result.timed_out or result.signal in (9, 24)
-    assert result.timed_out == ("cpu_s" not in result.limits_enforced)
+    summed = "cpu_s" in (await backend.probe()).limits_enforced
+    program = ["python3", "-I", "-S", "-c", f"{GUARD}{endless}"]
+    result = await sandbox.exec(program, timeout_s=30 if summed else 1.5)
+    assert result.timed_out is not summed
+    assert result.exit_code is None
     await sandbox.destroy()
 
 
