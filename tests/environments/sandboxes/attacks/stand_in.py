@@ -106,7 +106,7 @@ def main() -> None:
         scope["answer"] = json.loads(scope["stdout"].splitlines()[-1])
     exec(plan["afterwards"], scope)
     assert "answer" in scope, f"the attack ended with {process.returncode}: {scope['stdout']}{scope['stderr']}"
-    print(json.dumps(scope["answer"]))
+    sys.stdout.write(json.dumps(scope["answer"]) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Namespaces and mounts: new ones with new rights, those of the machine, and what privileges would do in the own ones."""
+"""Namespaces and mounts: new ones with new rights, those of the machine, privileges in the own ones."""
 
 import pytest
 

@@ -2,27 +2,36 @@
 
 import os
 import socket
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from environments.sandboxes.base import Sandbox, SandboxSpec
+from environments.sandboxes.base import Sandbox
 from environments.sandboxes.bubblewrap import Bubblewrap
-from tests.environments.sandboxes.attacks.programs import told
+from tests.environments.sandboxes.attacks.programs import USER, told
 from tests.environments.sandboxes.attacks.weaker import weaker
-from tests.environments.sandboxes.probing import Attack, run_attack
+from tests.environments.sandboxes.probing import GUARD, Attack
 
 DIRTY = "env['API_KEY'] = 'hunter2'"
 
 
-@pytest.fixture
-async def sandbox(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
-    """A sandbox of a backend that starts where the environment holds a secret."""
-    monkeypatch.setenv("API_KEY", "hunter2")
-    backend = Bubblewrap(Bubblewrap.Config())
-    yield await backend.create(SandboxSpec())
-    backend.close()
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bubblewrap]:
+    """Started where the environment holds a secret, and open files that a child would inherit lead to one."""
+    folder = tmp_path_factory.mktemp("private")
+    (folder / "secret").write_text("hunter2")
+    ours, theirs = socket.socketpair()
+    held = [os.open(folder / "secret", os.O_RDONLY), os.open(folder, os.O_RDONLY), theirs.detach()]
+    socket.send_fds(ours, [b"x"], held[:1])
+    for fd in held:
+        os.set_inheritable(fd, True)
+    with pytest.MonkeyPatch.context() as patch, ours:
+        patch.setenv("API_KEY", "hunter2")
+        made = Bubblewrap(Bubblewrap.Config())
+        yield made
+        made.close()
+    for fd in held:
+        os.close(fd)
 
 
 async def test_the_environment_holds_no_secret(attack: Attack) -> None:
@@ -69,12 +78,12 @@ async def test_owning_the_first_process_gives_nothing_but_the_own_end(sandbox: S
     """PID 1 is the attacker's own user and can be overwritten; the control does that to a process of the machine."""
     control = weaker(
         OVERWRITE,
-        without=["--unshare-pid", "--unshare-user", "--uid", "--gid", "--disable-userns"],
+        without=["--unshare-pid", *USER],
         machine="facts['pid'] = victim()",
         afterwards="answer = alive(facts['pid'])",
     )
     assert control is False
-    result = await sandbox.exec(["python3", "-I", "-S", "-c", told(GUARDED, pid=1)], timeout_s=5)
+    result = await sandbox.exec(["python3", "-I", "-S", "-c", GUARD + told(OVERWRITE, pid=1)], timeout_s=5)
     assert result.wall_s < 6
     assert (await sandbox.exec(["echo", "again"])).stdout == "again\n"
 
@@ -92,8 +101,6 @@ import time
 time.sleep(0.4)
 answer = "written"
 """
-GUARDED = "import os, socket\nassert socket.gethostname() == 'sandbox' and os.getcwd() == '/workspace'\n" + OVERWRITE
-
 DESCRIPTORS = """
 import array
 answer = set()
@@ -129,21 +136,9 @@ pass_fds.append(theirs.fileno())
 
 
 @pytest.mark.parametrize("kind", LEAKS)
-async def test_no_open_file_of_the_starting_process_is_inherited(kind: str, tmp_path: Path) -> None:
+async def test_no_open_file_of_the_starting_process_is_inherited(attack: Attack, kind: str) -> None:
     assert weaker(DESCRIPTORS, machine=SECRET + LEAKS[kind]) == ["hunter2"]
-    (tmp_path / "secret").write_text("hunter2")
-    ours, theirs = socket.socketpair()
-    held = [os.open(tmp_path / "secret", os.O_RDONLY), os.open(tmp_path, os.O_RDONLY)]
-    socket.send_fds(ours, [b"x"], held[:1])
-    for fd in (*held, theirs.fileno()):
-        os.set_inheritable(fd, True)
-    backend = Bubblewrap(Bubblewrap.Config())
-    assert await run_attack(await backend.create(SandboxSpec()), DESCRIPTORS) == []
-    backend.close()
-    for fd in held:
-        os.close(fd)
-    ours.close()
-    theirs.close()
+    assert await attack(DESCRIPTORS) == []
 
 
 async def test_no_crash_image_is_written_where_others_collect_it(attack: Attack) -> None:

@@ -2,9 +2,9 @@
 
     test --bwrap--> stand-in machine (own users, processes, network, files) --bwrap--> weaker sandbox --> attack
 
-The weaker sandbox never stands on the real machine. An outer sandbox, always started as a user without rights, plays the
-machine: `stand_in.py` is root there and nowhere else, owns the secrets, listeners and victims that the attack goes for,
-and starts the weaker sandbox with the flags of the real one, less the named ones. Everything ends with the outer one.
+The weaker sandbox never stands on the real machine. An outer sandbox, always started as a user without rights, plays
+the machine: `stand_in.py` is root there and nowhere else, owns the secrets, listeners and victims that the attack goes
+for, and starts the weaker sandbox with the flags of the real one, less the named ones. All ends with the outer one.
 """
 
 import atexit
@@ -28,10 +28,11 @@ import pytest
 from environments.sandboxes import _jail, _locate, _seccomp
 from tests.environments.sandboxes.probing import GUARD
 
-_OUTER = (
-    "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --uid 0 --gid 0 "
-    "--cap-add ALL --hostname sandbox --die-with-parent --new-session --clearenv"
-).split()
+_OUTER = [
+    *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--uid", "0", "--gid", "0", "--cap-add", "ALL", "--hostname", "sandbox"),
+    *("--die-with-parent", "--new-session", "--clearenv"),
+]
 _PLACES = ("/tmp", "/srv", "/workspace")
 _SIZE = str(64 << 20)
 
