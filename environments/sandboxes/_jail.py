@@ -26,7 +26,21 @@ _IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _OWN = ("proc", "dev", "tmp")  # bwrap mounts these itself
 _KERNEL_INTERFACES = frozenset(
-    ["binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "fusectl", "hugetlbfs", "mqueue", "pstore", "securityfs", "tracefs"]
+    [
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "fusectl",
+        "hugetlbfs",
+        "mqueue",
+        "pstore",
+        "securityfs",
+        "tracefs",
+    ]
 )
 _PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{INSIDE_ID}:{INSIDE_ID}::/workspace:/bin/sh\n"
 _GROUP = f"root:x:0:\nagent:x:{INSIDE_ID}:\n"
@@ -34,6 +48,7 @@ _ISOLATION = (
     "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns "
     f"--uid {INSIDE_ID} --gid {INSIDE_ID} --hostname sandbox --die-with-parent --new-session --cap-drop ALL --clearenv"
 ).split()
+_VIEW = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
 
 
 class Jail:
@@ -97,7 +112,7 @@ class Jail:
         self, root: str, binds: Sequence[str], work_dir: str, env: Mapping[str, str], image: str
     ) -> tuple[list[str], dict[str, str]]:
         """bwrap's argv up to its descriptors, and the variables of the program inside."""
-        view = [*("--ro-bind", root, "/", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")]
+        view = ["--ro-bind", root, "/", *_VIEW]
         variables = {"HOME": work_dir, "LANG": "C.UTF-8", **self._leading(image), **env}
         return [self._bwrap, *_ISOLATION, *view, *binds, "--remount-ro", "/dev"], variables
 

@@ -23,6 +23,7 @@ _NAMESPACE_FLAGS = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 LOCAL = (1,)  # unix
 FAMILIES = (*LOCAL, 2, 10)  # and inet, inet6: no vsock, packet, netlink, bluetooth ...
+_PROTOCOLS = (0, 6, 17)  # the usual one, TCP, UDP: no ICMP, MPTCP, UDP-Lite ...
 _TYPES = (1, 2)  # stream, datagram: no raw, seqpacket (sctp) ...
 
 Instruction = tuple[int, int, int, int]
@@ -89,7 +90,8 @@ def _require_values(argument: int, mask: int, values: tuple[int, ...], number: i
 def _socket(families: tuple[int, ...]) -> list[Instruction]:
     family = _require_values(0, 0xFFFFFFFF, families, errno.EAFNOSUPPORT)
     kind = _require_values(1, 0xF, _TYPES, errno.EPERM)
-    return [*family, *kind, _return(_ALLOW)]
+    protocol = _require_values(2, 0xFFFFFFFF, _PROTOCOLS, errno.EPROTONOSUPPORT)
+    return [*family, *kind, *protocol, _return(_ALLOW)]
 
 
 def _allow_list(numbers: frozenset[int]) -> list[Instruction]:

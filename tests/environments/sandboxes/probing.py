@@ -21,8 +21,8 @@ import ctypes, json, os, socket
 def confined():
     prctl = ctypes.CDLL(None).prctl
     return (prctl(21, 0, 0, 0, 0), prctl(39, 0, 0, 0, 0)) == (2, 1)  # a system-call filter, no new privileges
-assert os.getuid() != 0 and os.getcwd().endswith("/workspace")
-assert socket.gethostname() == "sandbox" or confined()
+assert os.getcwd().endswith("/workspace")
+assert socket.gethostname() == "sandbox" or (os.getuid() != 0 and confined())
 """
 
 Attack = Callable[..., Awaitable[Any]]
