@@ -211,11 +211,19 @@ def _contents(files: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def _place(files: Mapping[str, bytes], path: str) -> str:
-    """Copy a bundled binary to where an unprivileged user reaches it; a system-wide one stays where it is."""
+    """Copy a bundled binary to where an unprivileged user reaches it; a system-wide one stays where it is.
+
+    The copy may belong to the very user that runs inside, who finds it through /proc: its mount is read-only.
+    """
+    if not files:
+        return path
+    os.mkdir(f"{STAGE}/bwrap", 0o755)
+    _kernel.mount_tmpfs(f"{STAGE}/bwrap", "size=4194304,mode=0755")
     for name, data in files.items():
         target = f"{STAGE}/bwrap/{name}"
         os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
         with open(target, "wb") as file:
             file.write(data)
         os.chmod(target, 0o755)
-    return f"{STAGE}/bwrap/{path}" if files else path
+    _kernel.make_read_only(f"{STAGE}/bwrap")
+    return f"{STAGE}/bwrap/{path}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
-_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 # Numbers of these calls are the same on x86_64 and aarch64.
@@ -72,6 +72,11 @@ def set_dumpable(on: bool) -> None:
 def mount_tmpfs(target: str, options: str, *, read_only: bool = False) -> None:
     """A fresh tmpfs; `options` as in mount(8), for example `size=65536,mode=0700`."""
     _mount("tmpfs", target, "tmpfs", _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if read_only else 0), options)
+
+
+def make_read_only(target: str) -> None:
+    """Nothing on the tmpfs at `target` can be changed any more, through whatever path or descriptor."""
+    _mount("tmpfs", target, "tmpfs", _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV, None)
 
 
 def bind(source: str, target: str) -> None:
