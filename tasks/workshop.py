@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from assay.config import PostTrainConfig
 from assay.errors import ConfigurationError
@@ -17,6 +16,8 @@ from assay.records import PolicyVersion
 from assay.registry import build_plugin
 from assay.settings import settings
 from environments.base import Domain
+from environments.pool import Pool
+from environments.sandboxes.base import Backend
 from rollouts.engines.base import Engine
 from storage.catalog import Catalog
 from storage.ledger import Ledger
@@ -46,8 +47,10 @@ class Workshop:
         return {name: build_plugin("domain", name, dict(c.options)) for name, c in self.config.domains.items()}
 
     @cached_property
-    def sandboxes(self) -> Any:
-        return build_plugin("sandbox", self.config.sandbox.id, dict(self.config.sandbox.options))
+    def sandboxes(self) -> Backend:
+        """The configured backend; behind a pool where a sandbox takes long to start."""
+        backend: Backend = build_plugin("sandbox", self.config.sandbox.id, dict(self.config.sandbox.options))
+        return Pool(backend) if backend.starts_slowly else backend
 
     @cached_property
     def engine(self) -> Engine:
@@ -95,6 +98,10 @@ class Workshop:
             self.trainer.close()
         if "_catalog" in self.__dict__:
             self._catalog.close()
+        if "sandboxes" in self.__dict__:
+            if isinstance(self.sandboxes, Pool):
+                await self.sandboxes.drain()
+            self.sandboxes.close()
 
 
 def require_weights(policy: PolicyVersion) -> None:

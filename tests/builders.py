@@ -190,6 +190,7 @@ class ToyBackend:
     """Launch number n (from 0) fails where `fails(n)`."""
 
     id: ClassVar[str] = "toy"
+    starts_slowly: ClassVar[bool] = False
     Config: ClassVar[type[Any]] = PluginConfig
 
     def __init__(self, fails: Callable[[int], bool] = lambda n: False) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from assay.errors import SandboxError, SandboxLaunchError
 from environments.sandboxes import _collect, _files, _wire
 from environments.sandboxes._client import Client, explained
-from environments.sandboxes._pool import place
 from environments.sandboxes._request import UNUSABLE_COMMAND
 from environments.sandboxes._resolve import Resolved
 from environments.sandboxes._session import Session
@@ -25,6 +24,7 @@ from environments.sandboxes.base import (
     Collected,
     CollectLimits,
     ExecResult,
+    place_files,
     require,
 )
 
@@ -61,7 +61,7 @@ class BubblewrapSandbox:
         try:
             await made._ask({"do": "create", "parent": parent, **resolved.place}, "No sandbox could be made")
             if not parent:
-                await place(made, resolved.spec.files)
+                await place_files(made, resolved.spec.files)
         except asyncio.CancelledError:
             client.post({"do": "destroy", "box": made.id})
             made._forget()
@@ -136,7 +136,7 @@ class BubblewrapSandbox:
         require("bubblewrap", self.capabilities, {"snapshot"})
         await self._ask({"do": "restore", "name": snapshot}, "The sandbox could not be restored")
         if snapshot == INITIAL:
-            await place(self, self._resolved.spec.files)
+            await place_files(self, self._resolved.spec.files)
 
     async def fork(self) -> "BubblewrapSandbox":
         require("bubblewrap", self.capabilities, {"fork"})

@@ -208,10 +208,11 @@ class Sandbox(Protocol):
 
 
 class Backend(Protocol):
-    """Makes sandboxes. `id` is the module's name; `Config` its options."""
+    """Makes sandboxes. `id` is the module's name; `Config` its options; one that `starts_slowly` is used in a pool."""
 
     id: ClassVar[str]
     Config: ClassVar[type[Any]]
+    starts_slowly: ClassVar[bool]
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
         """A fresh sandbox. Raises SandboxLaunchError (transient), SandboxUnsupported or SandboxUnavailable."""
@@ -224,6 +225,12 @@ class Backend(Protocol):
     def close(self) -> None:
         """End every sandbox that is left. Idempotent."""
         ...
+
+
+async def place_files(sandbox: Sandbox, files: Mapping[str, str | bytes]) -> None:
+    """Write a spec's files. Raises SandboxError."""
+    for path, content in files.items():
+        await sandbox.write(path, content.encode() if isinstance(content, str) else content)
 
 
 def needed(spec: SandboxSpec) -> frozenset[str]:

@@ -34,6 +34,7 @@ class Bubblewrap:
     """Makes sandboxes through one supervisor process, which starts with the first sandbox and ends with the backend."""
 
     id: ClassVar[str] = "bubblewrap"
+    starts_slowly: ClassVar[bool] = False
 
     class Config(PluginConfig):
         """`fault_rate` is a drill: it shows that failures of the machine never reach a reward or a baseline."""

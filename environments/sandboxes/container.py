@@ -75,6 +75,7 @@ class Container:
     """Makes sandboxes through an engine. Images are never pulled unless `pull` is set."""
 
     id: ClassVar[str] = "container"
+    starts_slowly: ClassVar[bool] = True
 
     class Config(PluginConfig):
         """Options of the container backend."""

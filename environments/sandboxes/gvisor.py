@@ -104,6 +104,7 @@ class GVisor:
     """Makes sandboxes through one runsc; `platform` is how it catches system calls."""
 
     id: ClassVar[str] = "gvisor"
+    starts_slowly: ClassVar[bool] = True
 
     class Config(PluginConfig):
         """Options of the gVisor backend."""

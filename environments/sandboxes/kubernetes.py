@@ -98,6 +98,7 @@ class Kubernetes:
     """Makes sandboxes in one namespace of the cluster that kubeconfig, or the pod we run in, leads to."""
 
     id: ClassVar[str] = "kubernetes"
+    starts_slowly: ClassVar[bool] = True
 
     class Config(PluginConfig):
         """Options of the Kubernetes backend."""

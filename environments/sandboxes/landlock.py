@@ -117,6 +117,7 @@ class Landlock:
     """Makes sandboxes without namespaces. Refuses to unless the weaker isolation is accepted by name."""
 
     id: ClassVar[str] = "landlock"
+    starts_slowly: ClassVar[bool] = False
 
     class Config(PluginConfig):
         """Options of the Landlock backend."""

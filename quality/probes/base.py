@@ -193,6 +193,7 @@ class _Counting:
     """A backend that counts what it makes, and launches again where a launch failed for a moment."""
 
     id: ClassVar[str] = "counting"
+    starts_slowly: ClassVar[bool] = False
     Config: ClassVar[type[Any]] = PluginConfig
 
     def __init__(self, backend: Backend) -> None:

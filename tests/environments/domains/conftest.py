@@ -26,6 +26,7 @@ class NoPlace:
     """A backend whose place cannot be made: proves what is judged without one."""
 
     id: ClassVar[str] = "none"
+    starts_slowly: ClassVar[bool] = False
     Config: ClassVar[type[Any]] = object
 
     async def create(self, spec: SandboxSpec) -> Sandbox:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import SandboxLaunchError
-from environments.sandboxes._pool import Pool
+from environments.pool import Pool
 from environments.sandboxes._stock import Stock
 from environments.sandboxes.base import Backend, Limits, Sandbox, SandboxSpec
 from tests.builders import ToyBackend

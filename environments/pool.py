@@ -18,7 +18,7 @@ from assay.errors import SandboxError
 from assay.ids import content_hash
 from assay.registry import PluginConfig
 from environments.sandboxes._stock import Stock
-from environments.sandboxes.base import INITIAL, Backend, BackendReport, Sandbox, SandboxSpec
+from environments.sandboxes.base import INITIAL, Backend, BackendReport, Sandbox, SandboxSpec, place_files
 
 
 class Pool:
@@ -29,6 +29,7 @@ class Pool:
 
     id: ClassVar[str] = "pool"
     Config: ClassVar[type[Any]] = PluginConfig
+    starts_slowly: ClassVar[bool] = False
 
     def __init__(self, backend: Backend, *, most: int = 8, idle_s: float = 60.0, session: str | None = None) -> None:
         self._backend, self._session = backend, session
@@ -65,7 +66,7 @@ class Pool:
 
     async def _handed_out(self, sandbox: Sandbox, spec: SandboxSpec) -> Sandbox:
         try:
-            await place(sandbox, spec.files)
+            await place_files(sandbox, spec.files)
         except SandboxError:
             await sandbox.destroy()
             raise
@@ -110,10 +111,4 @@ class _Filled:
     async def restore(self, snapshot: str = INITIAL) -> None:
         await self._sandbox.restore(snapshot)
         if snapshot == INITIAL:
-            await place(self._sandbox, self._files)
-
-
-async def place(sandbox: Sandbox, files: Mapping[str, str | bytes]) -> None:
-    """Write a spec's files. Raises SandboxError."""
-    for path, content in files.items():
-        await sandbox.write(path, content.encode() if isinstance(content, str) else content)
+            await place_files(self._sandbox, self._files)
