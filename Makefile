@@ -23,6 +23,8 @@ run: $(VENV)/.core model
 
 test: $(VENV)/.dev model
 	@$(RUNTIME) $(BIN)/python -m pytest -m "not gpu and not internet and not slow" $(ARGS)
+	$(call say,the sandbox tests again as a user without rights)
+	@$(BIN)/python -m tests.as_plain_user -m "not slow" tests/environments/sandboxes
 
 test-all: $(VENV)/.dev model
 	@$(RUNTIME) $(BIN)/python -m pytest -m "not gpu and not internet" $(ARGS)

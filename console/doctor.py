@@ -17,6 +17,7 @@ from assay.config import PostTrainConfig
 from assay.errors import AssayError, ConfigurationError, SandboxUnavailable, StoreError
 from assay.registry import build_plugin
 from assay.settings import settings
+from environments.sandboxes.base import BackendReport
 
 GIB = 1 << 30
 # Weights, optimiser state and the versions that are kept, of the embedded model.
@@ -35,7 +36,7 @@ class Finding:
     fault: AssayError | None = None
 
     def line(self) -> str:
-        return f"{'FAIL' if self.fault else 'ok':<4}  {self.name:<8}  {self.detail}"
+        return f"{'FAIL' if self.fault else 'ok':<4}  {self.name:<9}  {self.detail}"
 
 
 def examine(names: tuple[str, ...], config: PostTrainConfig) -> Iterator[Finding]:
@@ -59,6 +60,17 @@ def check_sandbox(config: PostTrainConfig) -> str:
     if not report.works:
         raise SandboxUnavailable(f"The sandbox {config.sandbox.id} does not work here: {report.detail}")
     return f"{report.version}, holds {', '.join(report.limits_enforced)}"
+
+
+def check_isolation(config: PostTrainConfig) -> str:
+    """Some backend isolates here: one sandbox of each is launched, and what holds is told."""
+    from assay.registry import known_plugins
+
+    reports = asyncio.run(_probe_all(known_plugins("sandbox")))
+    lines = [_isolation_line(report) for report in reports]
+    if not any(report.works for report in reports):
+        raise SandboxUnavailable("\n".join(["No sandbox backend works here.", *lines]))
+    return "\n".join(["one sandbox of each kind was launched:", *lines])
 
 
 def check_disk(config: PostTrainConfig) -> str:
@@ -139,6 +151,7 @@ def check_vllm(config: PostTrainConfig) -> str:
 CHECKS: dict[str, Callable[[PostTrainConfig], str]] = {
     "python": check_python,
     "sandbox": check_sandbox,
+    "isolation": check_isolation,
     "disk": check_disk,
     "memory": check_memory,
     "model": check_model,
@@ -146,6 +159,22 @@ CHECKS: dict[str, Callable[[PostTrainConfig], str]] = {
     "Prefect": check_prefect,
     "vLLM": check_vllm,
 }
+
+
+async def _probe_all(names: list[str]) -> list[BackendReport]:
+    backends = [build_plugin("sandbox", name) for name in names]
+    try:
+        return list(await asyncio.gather(*(backend.probe() for backend in backends)))
+    finally:
+        for backend in backends:
+            await asyncio.to_thread(backend.close)
+
+
+def _isolation_line(report: BackendReport) -> str:
+    if not report.works:
+        return f"      -   {report.backend:<10}  {report.detail}"
+    can = f"; can {', '.join(report.capabilities)}" if report.capabilities else ""
+    return f"      ok  {report.backend:<10}  {report.version}; holds {', '.join(report.limits_enforced)}{can}"
 
 
 def _check_hub(model: str) -> str:

@@ -4,13 +4,26 @@ Without them limits hold per process only. Nothing is assumed: a trial group tak
 """
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 _ROOT = "/sys/fs/cgroup"
 _V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
 _V2 = {"memory": "memory.max", "pids": "pids.max"}
+# A thread that enters by itself through `tasks` spares the whole machine a lock under which nobody forks or exits.
+_V1_COUNTS = {"peak": "memory.max_usage_in_bytes", "oom": "memory.oom_control", "door": "tasks"}
+_V2_COUNTS = {"peak": "memory.peak", "oom": "memory.events", "door": "cgroup.procs"}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Memory figures of a group; the peak in bytes, None where the kernel keeps none."""
+
+    peak_memory_bytes: int | None
+    num_oom_kills: int
 
 
 class Cgroups:
@@ -33,10 +46,31 @@ class Cgroups:
         for parent in set(self._parents.values()):
             _write(os.path.join(parent, name, "cgroup.procs"), pid)
 
+    def doors(self, name: str) -> list[str]:
+        """The files through which a process enters the group: it writes "0" there."""
+        return [os.path.join(parent, name, self._files["door"]) for parent in dict.fromkeys(self._parents.values())]
+
+    def usage(self, name: str) -> Usage:
+        """What the group's processes used so far."""
+        group = os.path.join(self._parents["memory"], name)
+        counts = _read(group, self._files["oom"]).splitlines()
+        kills = [line.split()[1] for line in counts if line.startswith("oom_kill ")]
+        peak = _read(group, self._files["peak"])
+        return Usage(peak_memory_bytes=int(peak) if peak else None, num_oom_kills=int(kills[0]) if kills else 0)
+
+    def forget_peak(self, name: str) -> None:
+        """Let the peak be measured anew, where the kernel can (v1, and v2 of newer kernels)."""
+        with contextlib.suppress(OSError):
+            _write(os.path.join(self._parents["memory"], name, self._files["peak"]), 0)
+
     def remove(self, name: str) -> None:
         """Remove an empty group; the kernel may need a moment after the last process."""
         for parent in set(self._parents.values()):
             _remove(os.path.join(parent, name))
+
+    def mounts(self) -> list[str]:
+        """Where the hierarchies are mounted."""
+        return [os.path.dirname(parent) for parent in self._parents.values()]
 
     def close(self) -> None:
         """Remove the parent directories with every group left in them."""
@@ -62,7 +96,7 @@ def delegated() -> Cgroups | None:
 
 
 def _version_1(name: str) -> Cgroups:
-    groups = Cgroups({controller: os.path.join(_ROOT, controller, name) for controller in _V1}, _V1)
+    groups = Cgroups({controller: os.path.join(_ROOT, controller, name) for controller in _V1}, _V1 | _V1_COUNTS)
     try:
         for controller in _V1:
             _sweep(os.path.join(_ROOT, controller))
@@ -74,10 +108,12 @@ def _version_1(name: str) -> Cgroups:
 
 
 def _version_2(name: str) -> Cgroups:
+    if not os.path.exists(os.path.join(_ROOT, "cgroup.controllers")):
+        raise FileNotFoundError(f"{_ROOT} is no cgroup v2 file system")
     _sweep(_ROOT)
     parent = os.path.join(_ROOT, name)
     os.mkdir(parent)
-    groups = Cgroups(dict.fromkeys(_V2, parent), _V2)
+    groups = Cgroups(dict.fromkeys(_V2, parent), _V2 | _V2_COUNTS)
     try:
         _write(os.path.join(parent, "cgroup.subtree_control"), "+memory +pids")
     except OSError:
@@ -119,15 +155,24 @@ def _forbid_swap(group: str, memory: int) -> None:
 
 
 def _remove(path: str) -> None:
-    for _ in range(50):
+    for _ in range(50):  # the kernel may need a moment after the last process
         try:
             os.rmdir(path)
-        except FileNotFoundError:
-            return
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                return
             time.sleep(0.002)
         else:
             return
+
+
+def _read(group: str, file: str) -> str:
+    """Empty where this version has no such file."""
+    try:
+        with open(os.path.join(group, file)) as opened:
+            return opened.read()
+    except OSError:
+        return ""
 
 
 def _write(path: str, value: int | str) -> None:

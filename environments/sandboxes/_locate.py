@@ -23,7 +23,7 @@ def tools(python: str = "") -> dict[str, Any]:
     a task behaves alike on every machine. Raises SandboxUnavailable without a usable bwrap, ConfigurationError for a
     prefix without bin/python3.
     """
-    return {**_bwrap(), **_python(python)}
+    return {**_bwrap(), **shown_python(python)}
 
 
 def _bwrap() -> dict[str, Any]:
@@ -78,13 +78,9 @@ def _reachable(path: str) -> bool:
     return Path("/tmp") not in parents and all(parent.stat().st_mode & 0o001 for parent in parents)
 
 
-def _python(prefix: str) -> dict[str, Any]:
-    home = Path(prefix or sys.base_prefix).resolve()
-    if not (home / "bin" / "python3").exists():
-        raise ConfigurationError(
-            f"There is no {home}/bin/python3 to show in the sandbox (sandbox option `python` is {prefix!r}); "
-            "give the prefix of a Python installation, or leave it empty for the one that runs Assay."
-        )
+def shown_python(prefix: str) -> dict[str, Any]:
+    """The Python to show inside: its prefix, whether that lies in /usr, its library, and what to hide of it."""
+    home = python_home(prefix)
     shared = any(home.glob("lib/libpython3*.so*")) if prefix else bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
     return {
         "python": str(home),
@@ -92,6 +88,17 @@ def _python(prefix: str) -> dict[str, Any]:
         "python_shared": shared,
         "masks": [] if prefix else _package_folders(),
     }
+
+
+def python_home(prefix: str) -> Path:
+    """The folder of the Python to show; ConfigurationError when there is none at `prefix`."""
+    home = Path(prefix or sys.base_prefix).resolve()
+    if not (home / "bin" / "python3").exists():
+        raise ConfigurationError(
+            f"There is no {home}/bin/python3 to show in the sandbox (sandbox option `python` is {prefix!r}); "
+            "give the prefix of a Python installation, or leave it empty for the one that runs Assay."
+        )
+    return home
 
 
 def _package_folders() -> list[str]:

