@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from assay.errors import SandboxError
-from environments.sandboxes.base import Sandbox
+from environments.sandboxes.base import CollectLimits, Sandbox, SandboxSpec
+from environments.sandboxes.bubblewrap import Bubblewrap
 from tests.environments.sandboxes.attacks.programs import told
 from tests.environments.sandboxes.attacks.weaker import weaker
 from tests.environments.sandboxes.probing import run_attack
@@ -101,3 +102,52 @@ async def test_a_tree_too_deep_to_walk_does_not_keep_the_sandbox_alive(sandbox: 
     with pytest.raises(SandboxError):
         await sandbox.read("/".join(["d"] * 1501))
     await asyncio.wait_for(sandbox.destroy(), 10)
+
+
+MIXED = """
+open("plain", "w").write("fine"); os.mkdir("sub"); open("sub/deeper", "w").write("fine")
+os.symlink(facts["secret"], "file"); os.symlink(os.path.dirname(facts["secret"]), "folder"); os.mkfifo("sub/pipe")
+os.link("plain", "twin"); os.chmod("sub/deeper", 0o6777); open("huge", "w").truncate(10 << 20)
+answer = None
+"""
+COPY = """
+import shutil
+shutil.copytree("/srv/workspace", "/srv/copy", ignore=lambda folder, names: ["pipe"])
+answer = [open("/srv/copy/file").read(), open("/srv/copy/folder/secret").read()]
+"""
+
+
+async def test_collecting_a_folder_brings_plain_files_alone(sandbox: Sandbox, tmp_path: Path) -> None:
+    facts = {"secret": "/srv/host/secret"}
+    assert weaker(MIXED, machine=SECRET, afterwards=COPY, facts=facts) == ["hunter2", "hunter2"]
+    (tmp_path / "secret").write_text("hunter2")
+    await run_attack(sandbox, told(MIXED, secret=str(tmp_path / "secret")))
+    collected = await sandbox.download("", tmp_path / "copy", limits=CollectLimits(max_file_bytes=1 << 20))
+    assert collected.files == ("sub/deeper",)
+    assert set(collected.refused) == {"file", "folder", "sub/pipe", "plain", "twin", "huge"}
+    found = [path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()]
+    assert found == [tmp_path / "copy/sub/deeper"]
+    assert found[0].stat().st_mode & 0o7000 == 0
+
+
+SPOIL = """
+open("given", "w").write("spoiled"); open("new", "w").close(); os.remove("other"); os.chmod("given", 0o777)
+answer = None
+"""
+
+
+async def test_folders_that_sandboxes_share_are_not_changed_by_one(backend: Bubblewrap, tmp_path: Path) -> None:
+    """The control binds the folder itself where the sandbox puts a layer for the changes on top."""
+    machine = "\n".join(f"open('/srv/workspace/{name}', 'w').write('as given')" for name in ("given", "other"))
+    after = "answer = sorted(os.listdir('/srv/workspace')), open('/srv/workspace/given').read()"
+    assert weaker(SPOIL, machine=machine, afterwards=after) == [["given", "new"], "spoiled"]
+    if "layers" not in (await backend.probe()).capabilities:
+        pytest.skip("this machine has no layers")
+    for name in ("given", "other"):
+        (tmp_path / name).write_text("as given")
+    sandbox = await backend.create(SandboxSpec(layers=(str(tmp_path),)))
+    await run_attack(sandbox, SPOIL)
+    assert await sandbox.read("given") == b"spoiled"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "other"]
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"as given"}
+    await sandbox.destroy()

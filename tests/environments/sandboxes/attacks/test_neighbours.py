@@ -1,6 +1,8 @@
 """Other sandboxes, the next one, and the supervisor they share: tampering, leaving things behind, taking it down."""
 
 import asyncio
+import ctypes
+import os
 import secrets
 from collections.abc import Iterator
 
@@ -137,3 +139,35 @@ async def test_a_failing_command_stays_one_whatever_it_writes_where(backend: Bub
     program = ["python3", "-I", "-S", "-c", GUARD + FAKE_STATUS]
     assert (await sandbox.exec(program)).exit_code == 7
     await sandbox.destroy()
+
+
+WATCHERS = """
+import ctypes, time
+libc, answer = ctypes.CDLL(None), 0
+while libc.inotify_init() >= 0: answer += 1
+open("full", "w").close()
+time.sleep(facts["seconds"])
+"""
+LEAVE_SOME = """
+open("/proc/sys/user/max_inotify_instances", "w").write("30")  # so that nobody else's are taken
+meanwhile = '''
+import ctypes, time
+while not os.path.exists("/srv/workspace/full"): time.sleep(0.02)
+able = ctypes.CDLL(None).inotify_init() >= 0
+'''
+"""
+
+
+@pytest.mark.xfail(os.getuid() != 0, reason="a plain user shares its file watchers with its sandboxes", strict=True)
+async def test_taking_every_file_watcher_leaves_some_to_whoever_started_it(backend: Bubblewrap) -> None:
+    """Counted per user: the control's attacker and machine are one user, as they are without the change of user."""
+    facts = {"seconds": 0.5}
+    assert weaker(WATCHERS, machine=LEAVE_SOME, afterwards="answer = able", facts=facts) is False
+    sandbox = await backend.create(SandboxSpec())
+    running = asyncio.create_task(run_attack(sandbox, told(WATCHERS, seconds=1)))
+    await asyncio.sleep(0.5)
+    watcher = ctypes.CDLL(None).inotify_init()
+    assert await running > 0
+    await sandbox.destroy()
+    assert watcher >= 0
+    os.close(watcher)
