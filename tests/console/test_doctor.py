@@ -97,7 +97,7 @@ def test_the_vllm_environment_must_exist_only_when_it_is_asked_for(
 def test_all_checks_are_made_even_if_one_fails(config: PostTrainConfig) -> None:
     findings = {finding.name: finding for finding in examine(tuple(CHECKS), config)}
     assert set(findings) == {"python", "sandbox", "isolation", "disk", "memory", "model", "store", "Prefect", "vLLM"}
-    assert findings["model"].line().startswith("FAIL  model     There is no model at")
+    assert findings["model"].line().startswith("FAIL  model      There is no model at")
     assert findings["sandbox"].fault is None, findings["sandbox"].detail
     assert findings["sandbox"].line().startswith("ok    sandbox   bwrap")
 

@@ -86,9 +86,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def running(machine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("models")
     first, second = (build_tiny_model(folder / name, seed) for seed, name in enumerate(("first", "second")))
+    others = {child.pid for child in psutil.Process().children(recursive=True)}
     engine = VllmEngine(VllmEngine.Config(max_num_seqs=32))
     asyncio.run(engine.load(a_policy(first)))
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = {child.pid for child in psutil.Process().children(recursive=True)} - others
     assert before, "the server runs under this process"
     yield Running(engine, first, second)
     asyncio.run(engine.close())

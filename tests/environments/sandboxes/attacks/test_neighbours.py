@@ -158,7 +158,6 @@ able = ctypes.CDLL(None).inotify_init() >= 0
 """
 
 
-@pytest.mark.xfail(os.getuid() != 0, reason="a plain user shares its file watchers with its sandboxes", strict=True)
 async def test_taking_every_file_watcher_leaves_some_to_whoever_started_it(backend: Bubblewrap) -> None:
     """Counted per user: the control's attacker and machine are one user, as they are without the change of user."""
     facts = {"seconds": 0.5}
