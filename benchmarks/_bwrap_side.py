@@ -20,10 +20,26 @@ from environments.sandboxes.base import Limits
 
 WORKER = Path(__file__).with_name("_bwrap_worker.py")
 USER = 900_001  # nobody's; bwrap started by root would leave the agent with root's user id
-ISOLATION = (
-    "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns "
-    "--uid 1000 --gid 1000 --hostname sandbox --die-with-parent --new-session --cap-drop ALL --clearenv"
-).split()
+NAMESPACES = [
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+]
+INSIDE = [
+    "--disable-userns",
+    "--uid",
+    "1000",
+    "--gid",
+    "1000",
+    "--hostname",
+    "sandbox",
+    "--die-with-parent",
+    "--new-session",
+]
+RIGHTS = ["--cap-drop", "ALL", "--clearenv"]
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -39,7 +55,14 @@ def start(folder: Path) -> Worker:
     hidden = as_root and not tools["python_in_usr"]
     shown = folder / "python" if hidden else python
     commands = {
-        name: [_binary(tools, folder), *ISOLATION, *places(tools, shown, work=name == "bwrap"), *PLUMBING]
+        name: [
+            _binary(tools, folder),
+            *NAMESPACES,
+            *INSIDE,
+            *RIGHTS,
+            *places(tools, shown, work=name == "bwrap"),
+            *PLUMBING,
+        ]
         for name in ("bwrap", "bwrap_bare")
     }
     plan = {"commands": commands, "seccomp": str(folder / "seccomp"), "user": [USER, USER] if as_root else None}

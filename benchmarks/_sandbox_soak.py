@@ -1,0 +1,120 @@
+"""What sandboxes leave behind and how many a machine makes: counts over this process and all below it."""
+
+import asyncio
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks._sandbox_ours import lifecycle, succeed
+from environments.sandboxes.base import Backend, SandboxSpec, require
+
+COUNTED = ("processes", "mounts", "cgroups", "temporary files", "descriptors")
+_CGROUPS = Path("/sys/fs/cgroup")
+_SETTLE_S = 1.0
+
+
+async def soak(backend: Backend, times: int) -> dict[str, int]:
+    """What `times` lifecycles in a row added, of all that is `COUNTED`."""
+    for _ in range(20):
+        await lifecycle(backend, ["true"])
+    before = await _census()
+    for _ in range(times):
+        await lifecycle(backend, ["true"])
+    after = await _census()
+    return {name: after[name] - before[name] for name in COUNTED}
+
+
+async def sustained(backend: Backend, seconds: float, concurrency: int) -> float:
+    """Lifecycles per second."""
+    began, count = time.monotonic(), 0
+
+    async def keep_on() -> None:
+        nonlocal count
+        while time.monotonic() < began + seconds:
+            await lifecycle(backend, ["true"])
+            count += 1
+
+    await asyncio.gather(*(keep_on() for _ in range(concurrency)))
+    return count / (time.monotonic() - began)
+
+
+async def idle_memory(backend: Backend) -> dict[str, list[float]]:
+    """MiB that a sandbox with an idle session adds, shared pages by their share."""
+    sandbox = await backend.create(SandboxSpec())
+    require(backend.id, sandbox.capabilities, {"session"})
+    before = set(tree(os.getpid()))
+    await succeed(sandbox, "true", "main")
+    await asyncio.sleep(_SETTLE_S)
+    added = [_proportional(pid) for pid in tree(os.getpid()) if pid not in before]
+    await sandbox.destroy()
+    return {"memory": [sum(added) / 1024]}
+
+
+def tree(first: int) -> list[int]:
+    """A process and all below it."""
+    pids = [first]
+    for pid in pids:  # grows while it is walked
+        for task in _entries(Path(f"/proc/{pid}/task")):
+            pids += [int(child) for child in _text(task / "children").split()]
+    return pids
+
+
+async def _census() -> dict[str, int]:
+    """How much there is now; of processes that let only root look into them just that they are there."""
+    gc.collect()
+    await asyncio.sleep(_SETTLE_S)
+    pids = tree(os.getpid())
+    views = list(_views(pids))
+    return {
+        "processes": len(pids),
+        "mounts": sum(len(_text(view / "mountinfo").splitlines()) for view in views),
+        "cgroups": sum(len(list(_CGROUPS.glob(f"{depth}assay-{pid}/**"))) for pid in pids for depth in ("", "*/")),
+        "temporary files": _num_files(Path(tempfile.gettempdir())) + sum(map(_num_private_files, views)),
+        "descriptors": sum(len(_entries(Path(f"/proc/{pid}/fd"))) for pid in pids),
+    }
+
+
+def _views(pids: list[int]) -> Iterator[Path]:
+    """One process, as its folder in /proc, for each set of mounts that may be looked at."""
+    seen: set[str] = set()
+    for pid in pids:
+        try:
+            mounts = os.readlink(f"/proc/{pid}/ns/mnt")
+        except (PermissionError, FileNotFoundError):
+            continue
+        if mounts not in seen:
+            seen.add(mounts)
+            yield Path(f"/proc/{pid}")
+
+
+def _num_private_files(view: Path) -> int:
+    """Files in a /tmp that is not everybody's; what others keep there is not ours to count."""
+    private = view / "root/tmp"
+    return _num_files(private) if private.stat().st_dev != Path("/tmp").stat().st_dev else 0
+
+
+def _num_files(folder: Path) -> int:
+    return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
+
+
+def _proportional(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+
+
+def _text(path: Path) -> str:
+    """The file's text; empty when the process has gone."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
