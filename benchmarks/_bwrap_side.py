@@ -20,26 +20,12 @@ from environments.sandboxes.base import Limits
 
 WORKER = Path(__file__).with_name("_bwrap_worker.py")
 USER = 900_001  # nobody's; bwrap started by root would leave the agent with root's user id
-NAMESPACES = [
-    "--unshare-user",
-    "--unshare-pid",
-    "--unshare-net",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-cgroup-try",
-]
-INSIDE = [
-    "--disable-userns",
-    "--uid",
-    "1000",
-    "--gid",
-    "1000",
-    "--hostname",
-    "sandbox",
-    "--die-with-parent",
-    "--new-session",
-]
-RIGHTS = ["--cap-drop", "ALL", "--clearenv"]
+ISOLATION = (
+    *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--die-with-parent"),
+    *("--new-session", "--cap-drop", "ALL", "--clearenv"),
+)
+PLUMBING = ("--chdir", "/workspace", "--seccomp", "@seccomp", "--json-status-fd", "@status", "--")
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -54,16 +40,9 @@ def start(folder: Path) -> Worker:
     # The other user may not reach the interpreter: show it where that user does, for the worker alone.
     hidden = as_root and not tools["python_in_usr"]
     shown = folder / "python" if hidden else python
+    binary = [_binary(tools, folder), *ISOLATION]
     commands = {
-        name: [
-            _binary(tools, folder),
-            *NAMESPACES,
-            *INSIDE,
-            *RIGHTS,
-            *places(tools, shown, work=name == "bwrap"),
-            *PLUMBING,
-        ]
-        for name in ("bwrap", "bwrap_bare")
+        name: [*binary, *places(tools, shown, work=name == "bwrap"), *PLUMBING] for name in ("bwrap", "bwrap_bare")
     }
     plan = {"commands": commands, "seccomp": str(folder / "seccomp"), "user": [USER, USER] if as_root else None}
     (folder / "plan.json").write_text(json.dumps(plan))
@@ -73,9 +52,6 @@ def start(folder: Path) -> Worker:
         bind = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", bind, "sh", str(python), str(shown), *command]
     return Worker(command, folder / "bwrap.log", {"PATH": os.environ.get("PATH", "/usr/bin:/bin")})
-
-
-PLUMBING = ["--chdir", "/workspace", "--seccomp", "@seccomp", "--json-status-fd", "@status", "--"]
 
 
 def places(tools: dict[str, Any], python: Path, *, work: bool) -> list[str]:

@@ -27,7 +27,7 @@ class Launcher:
         self.plan = plan
         # Absent rather than None: setting a user keeps Python from starting processes the quick way.
         uid, gid = plan["user"] or (None, None)
-        self.user = {"user": uid, "group": gid, "extra_groups": []} if plan["user"] else {}
+        self.user: dict[str, Any] = {"user": uid, "group": gid, "extra_groups": []} if plan["user"] else {}
 
     def run(self, argv: list[str], payload: list[str]) -> None:
         """One command; RuntimeError when it fails."""

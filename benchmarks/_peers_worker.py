@@ -11,10 +11,10 @@ import time
 from importlib.metadata import version
 from typing import Any
 
-from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
-from swerex.deployment.local import LocalDeployment
-from swerex.runtime.abstract import BashAction, Command, CreateBashSessionRequest
-from verifiers.v1.runtimes.subprocess import SubprocessConfig, SubprocessRuntime
+from inspect_ai.util._sandbox.local import LocalSandboxEnvironment  # type: ignore[import-not-found]
+from swerex.deployment.local import LocalDeployment  # type: ignore[import-not-found]
+from swerex.runtime.abstract import BashAction, Command, CreateBashSessionRequest  # type: ignore[import-not-found]
+from verifiers.v1.runtimes.subprocess import SubprocessConfig, SubprocessRuntime  # type: ignore[import-not-found]
 
 
 def say(**values: Any) -> None:

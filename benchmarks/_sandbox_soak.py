@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from benchmarks._sandbox_ours import lifecycle, succeed
 from environments.sandboxes.base import Backend, SandboxSpec, require
 
@@ -45,28 +47,25 @@ async def idle_memory(backend: Backend) -> dict[str, list[float]]:
     """MiB that a sandbox with an idle session adds, shared pages by their share."""
     sandbox = await backend.create(SandboxSpec())
     require(backend.id, sandbox.capabilities, {"session"})
-    before = set(tree(os.getpid()))
+    before = tree()
     await succeed(sandbox, "true", "main")
     await asyncio.sleep(_SETTLE_S)
-    added = [_proportional(pid) for pid in tree(os.getpid()) if pid not in before]
+    added = [process.memory_full_info().pss for process in tree() if process not in before]
     await sandbox.destroy()
-    return {"memory": [sum(added) / 1024]}
+    return {"memory": [sum(added) / 2**20]}
 
 
-def tree(first: int) -> list[int]:
-    """A process and all below it."""
-    pids = [first]
-    for pid in pids:  # grows while it is walked
-        for task in _entries(Path(f"/proc/{pid}/task")):
-            pids += [int(child) for child in _text(task / "children").split()]
-    return pids
+def tree() -> list[psutil.Process]:
+    """This process and all below it."""
+    this = psutil.Process()
+    return [this, *this.children(recursive=True)]
 
 
 async def _census() -> dict[str, int]:
     """How much there is now; of processes that let only root look into them just that they are there."""
     gc.collect()
     await asyncio.sleep(_SETTLE_S)
-    pids = tree(os.getpid())
+    pids = [process.pid for process in tree()]
     views = list(_views(pids))
     return {
         "processes": len(pids),
@@ -98,11 +97,6 @@ def _num_private_files(view: Path) -> int:
 
 def _num_files(folder: Path) -> int:
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
-
-
-def _proportional(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ class Worker:
     """Starts `command`, whose first answer says that it is ready (`greeting`); its errors go to the file `log`."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> None:
-        self._log = log
+        self._log, self._name = log, log.stem
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=env
@@ -55,4 +55,4 @@ class Worker:
     def _ended(self) -> SandboxError:
         self.close()
         words = self._log.read_text(errors="replace")[-2000:]
-        return SandboxError(f"{self._process.args} ended unexpectedly: {words}")
+        return SandboxError(f"{self._name} ended unexpectedly: {words}")

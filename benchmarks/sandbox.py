@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -110,6 +109,7 @@ async def _lifecycles(backend: Backend, name: str, argv: list[str]) -> Series:
 async def _copy(source: Path, target: Path) -> Series:
     seconds: list[float] = []
     with stopwatch(seconds):
-        await asyncio.to_thread(subprocess.run, ["cp", "-r", source, target], check=True)
+        copying = await asyncio.create_subprocess_exec("cp", "-r", source, target)
+        await copying.wait()
     shutil.rmtree(target)
     return {"cp": seconds}
