@@ -22,10 +22,10 @@ async def soak(backend: Backend, times: int) -> dict[str, int]:
     """What `times` lifecycles in a row added, of all that is `COUNTED`."""
     for _ in range(20):
         await lifecycle(backend, ["true"])
-    before = await _census()
+    before = await census()
     for _ in range(times):
         await lifecycle(backend, ["true"])
-    after = await _census()
+    after = await census()
     return {name: after[name] - before[name] for name in COUNTED}
 
 
@@ -61,7 +61,7 @@ def tree() -> list[psutil.Process]:
     return [this, *this.children(recursive=True)]
 
 
-async def _census() -> dict[str, int]:
+async def census() -> dict[str, int]:
     """How much there is now; of processes that let only root look into them just that they are there."""
     gc.collect()
     await asyncio.sleep(_SETTLE_S)
