@@ -7,10 +7,21 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 _ROOT = "/sys/fs/cgroup"
 _V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
 _V2 = {"memory": "memory.max", "pids": "pids.max"}
+_PEAK = ("memory.max_usage_in_bytes", "memory.peak")
+_OOM = ("memory.oom_control", "memory.events")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Memory figures of a group; the peak in bytes, None where the kernel keeps none."""
+
+    peak_memory_bytes: int | None
+    num_oom_kills: int
 
 
 class Cgroups:
@@ -32,6 +43,23 @@ class Cgroups:
         """Put a process, and so all its later children, into the group."""
         for parent in set(self._parents.values()):
             _write(os.path.join(parent, name, "cgroup.procs"), pid)
+
+    def doors(self, name: str) -> list[str]:
+        """The files through which a process enters the group: it writes "0" there."""
+        return [os.path.join(parent, name, "cgroup.procs") for parent in dict.fromkeys(self._parents.values())]
+
+    def usage(self, name: str) -> Usage:
+        """What the group's processes used so far."""
+        group = os.path.join(self._parents["memory"], name)
+        kills = [line.split()[1] for file in _OOM for line in _read(group, file).splitlines() if line.startswith("oom_kill ")]
+        peak = next((int(text) for file in _PEAK if (text := _read(group, file).strip())), None)
+        return Usage(peak_memory_bytes=peak, num_oom_kills=int(kills[0]) if kills else 0)
+
+    def forget_peak(self, name: str) -> None:
+        """Let the peak be measured anew, where the kernel can (v1, and v2 of newer kernels)."""
+        for file in _PEAK:
+            with contextlib.suppress(OSError):
+                _write(os.path.join(self._parents["memory"], name, file), 0)
 
     def remove(self, name: str) -> None:
         """Remove an empty group; the kernel may need a moment after the last process."""
@@ -128,6 +156,15 @@ def _remove(path: str) -> None:
             time.sleep(0.002)
         else:
             return
+
+
+def _read(group: str, file: str) -> str:
+    """Empty where this version has no such file."""
+    try:
+        with open(os.path.join(group, file)) as opened:
+            return opened.read()
+    except OSError:
+        return ""
 
 
 def _write(path: str, value: int | str) -> None:

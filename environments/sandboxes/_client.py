@@ -36,7 +36,9 @@ class Client:
                 process = _spawn(theirs.fileno(), options)
         self._control, self._process = ours, process
         self._finalizer = weakref.finalize(self, _end, ours, process)
-        self.limits: tuple[str, ...] = tuple(self._greeting()["limits"])
+        greeting = self._greeting()
+        self.limits: tuple[str, ...] = tuple(greeting["limits"])
+        self.capabilities: frozenset[str] = frozenset(greeting["capabilities"])
 
     @property
     def alive(self) -> bool:
@@ -48,23 +50,24 @@ class Client:
 
     async def request(self, header: _wire.Header, *descriptors: int) -> Reply:
         """Ask and wait for the answer; when cancelled, the supervisor ends what was asked for."""
-        with self._post(header, descriptors) as connection:
-            await _readable(connection)
-            return _reply(connection)
+        with self.ask(header, *descriptors) as connection:
+            await readable(connection)
+            return reply_of(connection)
 
     def request_now(self, header: _wire.Header, *descriptors: int) -> Reply:
         """Ask and block until the answer is there (at most 30 s)."""
-        with self._post(header, descriptors) as connection:
+        with self.ask(header, *descriptors) as connection:
             if not select.select([connection], [], [], _START_S)[0]:
                 raise SandboxLaunchError(f"The sandbox supervisor did not answer within {_START_S:.0f} s; try again.")
-            return _reply(connection)
+            return reply_of(connection)
 
     def post(self, header: _wire.Header) -> None:
         """Ask without waiting for an answer."""
         if self.alive:
-            self._post(header, ()).close()
+            self.ask(header).close()
 
-    def _post(self, header: _wire.Header, descriptors: tuple[int, ...]) -> socket.socket:
+    def ask(self, header: _wire.Header, *descriptors: int) -> socket.socket:
+        """Ask; the answer comes on the socket returned."""
         if self._control.fileno() < 0:
             raise _gone()
         with explained():
@@ -136,7 +139,7 @@ def explained() -> Iterator[None]:
         raise SandboxLaunchError(f"The sandbox supervisor could not be asked: {error}.") from error
 
 
-def _reply(connection: socket.socket) -> Reply:
+def reply_of(connection: socket.socket) -> Reply:
     with explained():
         received = _wire.receive(connection)
     if received is None:
@@ -144,7 +147,7 @@ def _reply(connection: socket.socket) -> Reply:
     return received
 
 
-async def _readable(connection: socket.socket) -> None:
+async def readable(connection: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()
     loop.add_reader(connection, arrived.set)

@@ -3,13 +3,11 @@
     supervisor's private mounts                     inside a sandbox
     /tmp (a tmpfs nobody else sees)
     ├── bwrap/          a copy of the binary        (not visible)
-    ├── root/           /usr, a bare /etc, Python   /  (read-only)
-    └── boxes/ID/       a sized tmpfs per sandbox
-        ├── workspace/                              /workspace
-        ├── tmp/                                    /tmp
-        └── shm/                                    /dev/shm
+    ├── roots/N/        /usr or an image, Python    /  (read-only)
+    ├── shown/N         a layer or mount, bound     (below an overlay, or where the spec wants it)
+    └── boxes/ID/       a sized tmpfs per sandbox   /workspace, /tmp, /dev/shm
 
-The root is put together once; a command only adds /proc, /dev and its box to it.
+A root is put together once per image and set of mount points; a command only adds /proc, /dev and its box to it.
 """
 
 import os
@@ -19,65 +17,159 @@ from typing import Any
 
 from environments.sandboxes import _kernel
 
-_INSIDE_ID = 1000  # uid and gid a program sees itself as
-_STAGE = "/tmp"  # exists everywhere; only the supervisor sees what is mounted here
-_ROOT = f"{_STAGE}/root"
+INSIDE_ID = 1000  # uid and gid a program sees itself as
+STAGE = "/tmp"  # exists everywhere; only the supervisor sees what is mounted here
+# Layers belong to one user in all sandboxes of this machine's root: what is shown to many cannot be each one's own.
+LAYER_ID = 900_000
 _PYTHON = "/opt/python"
+_IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{_INSIDE_ID}:{_INSIDE_ID}::/workspace:/bin/sh\n"
-_GROUP = f"root:x:0:\nagent:x:{_INSIDE_ID}:\n"
+_OWN = ("proc", "dev", "tmp")  # bwrap mounts these itself
+_PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{INSIDE_ID}:{INSIDE_ID}::/workspace:/bin/sh\n"
+_GROUP = f"root:x:0:\nagent:x:{INSIDE_ID}:\n"
 _ISOLATION = (
     "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns "
-    f"--uid {_INSIDE_ID} --gid {_INSIDE_ID} --hostname sandbox --die-with-parent --new-session --cap-drop ALL "
-    f"--clearenv --ro-bind {_ROOT} / --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev"
+    f"--uid {INSIDE_ID} --gid {INSIDE_ID} --hostname sandbox --die-with-parent --new-session --cap-drop ALL --clearenv"
 ).split()
 
 
 class Jail:
-    """Prepares the stage once (in namespaces of its own), then makes boxes and their command lines."""
+    """Prepares the stage once (in namespaces of its own), then roots, layers and command lines."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], *, as_root: bool) -> None:
         """`options` is what `_locate.tools` returns. Raises OSError when something cannot be mounted."""
         # Opened before the stage hides what may itself lie below /tmp.
-        python = os.open(options["python"], os.O_PATH | os.O_CLOEXEC)
+        self._hidden = os.open(STAGE, os.O_PATH | os.O_CLOEXEC)
+        self._options, self._as_root = options, as_root
         binary = _contents(options["bwrap_files"])
-        _kernel.mount_tmpfs(_STAGE, "size=33554432,mode=0711")
+        _kernel.mount_tmpfs(STAGE, "size=33554432,mode=0711")
         self._bwrap = _place(binary, options["bwrap"])
-        os.mkdir(f"{_STAGE}/boxes", 0o711)
-        _build_root()
-        self._env = {"HOME": "/workspace", "LANG": "C.UTF-8", **_show_python(python, options)}
-        os.close(python)
+        for name in ("boxes", "roots", "shown"):
+            os.mkdir(f"{STAGE}/{name}", 0o711)
+        self._roots: dict[tuple[Any, ...], str] = {}
+        self._shown: dict[str, str] = {}
+        self._python = options["python"] if options["python_in_usr"] else _PYTHON
+        self.overlays = self._try_overlay()
 
-    def make_box(self, box: str, uid: int, gid: int, disk_bytes: int) -> int:
-        """Mount a box of `disk_bytes` that belongs to `uid`; returns its open work dir."""
-        inodes = max(1024, disk_bytes // 4096)
-        home = f"{_STAGE}/boxes/{box}"
-        os.mkdir(home, 0o711)
-        _kernel.mount_tmpfs(home, f"size={disk_bytes},nr_inodes={inodes},mode=0700,uid={uid},gid={gid}")
-        for name in ("workspace", "tmp", "shm"):
-            os.mkdir(f"{home}/{name}", 0o700)
-            os.chown(f"{home}/{name}", uid, gid)
-        return os.open(f"{home}/workspace", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def keep(self, name: str, data: bytes) -> str:
+        """A file of the supervisor's on the stage, which no sandbox sees; its path."""
+        path = f"{STAGE}/{name}"
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
 
-    def remove_box(self, box: str) -> None:
-        """Drop the box with everything in it."""
-        home = f"{_STAGE}/boxes/{box}"
-        _kernel.unmount(home)
-        os.rmdir(home)
+    def root(self, image: str, places: Sequence[str]) -> str:
+        """A root file system with empty folders at `places` (absolute paths inside) to mount on."""
+        key = (image, *sorted(places))
+        if key not in self._roots:
+            path = f"{STAGE}/roots/{len(self._roots)}"
+            if image:
+                self._show_image(path, image, places)
+            else:
+                self._show_system(path, places)
+            self._roots[key] = path
+        return self._roots[key]
+
+    def layer(self, source: str) -> str:
+        """The folder `source`, read-only, its files belonging to the sandbox's user as far as they were its owner's."""
+        if source not in self._shown:
+            target = f"{STAGE}/shown/{len(self._shown)}"
+            os.mkdir(target)
+            path = self._path(source)
+            status = os.stat(path)
+            if self._as_root:
+                _kernel.bind_as(path, target, (status.st_uid, status.st_gid), (LAYER_ID, LAYER_ID))
+            else:
+                _kernel.bind(path, target)
+            self._shown[source] = target
+        return self._shown[source]
+
+    def has(self, source: str) -> bool:
+        """Whether there is such a folder on this machine."""
+        return os.path.isdir(self._path(source))
 
     def command(
-        self, box: str, argv: Sequence[str], env: Mapping[str, str], *, seccomp: int, status: int, block: int
-    ) -> list[str]:
-        """bwrap's argv: run `argv` in the box once a byte arrives on `block`, reporting on `status`."""
-        home = f"{_STAGE}/boxes/{box}"
-        return [
-            self._bwrap,
-            *_ISOLATION,
-            *("--bind", f"{home}/shm", "/dev/shm", "--remount-ro", "/dev"),
-            *("--bind", f"{home}/tmp", "/tmp", "--bind", f"{home}/workspace", "/workspace", "--chdir", "/workspace"),
-            *(word for name, value in {**self._env, **env}.items() for word in ("--setenv", name, value)),
-            *("--seccomp", str(seccomp), "--json-status-fd", str(status), "--block-fd", str(block), "--", *argv),
-        ]
+        self, root: str, binds: Sequence[str], work_dir: str, env: Mapping[str, str], image: str
+    ) -> tuple[list[str], dict[str, str]]:
+        """bwrap's argv up to its descriptors, and the variables of the program inside."""
+        view = [*("--ro-bind", root, "/", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev")]
+        variables = {"HOME": work_dir, "LANG": "C.UTF-8", **self._leading(image), **env}
+        return [self._bwrap, *_ISOLATION, *view, *binds, "--remount-ro", "/dev"], variables
+
+    def python(self, image: str) -> str | None:
+        """The interpreter inside, if there is one."""
+        if not image:
+            return f"{self._python}/bin/python3"
+        found = (f"/{folder}/python3" for folder in ("usr/local/bin", "usr/bin", "bin"))
+        return next((path for path in found if os.path.exists(self._path(image) + path)), None)
+
+    def _leading(self, image: str) -> dict[str, str]:
+        """Variables that lead to the interpreter."""
+        if image:
+            return {"PATH": _IMAGE_PATH}
+        shared = self._options["python_shared"] and not self._options["python_in_usr"]
+        library = {"LD_LIBRARY_PATH": f"{self._python}/lib"} if shared else {}
+        return {**library, "PATH": f"{self._python}/bin:/usr/local/bin:/usr/bin:/bin"}
+
+    def _path(self, source: str) -> str:
+        """`source` as it is reached now: the stage covers /tmp."""
+        below = os.path.relpath(os.path.realpath(source), STAGE)
+        if source.startswith(f"{STAGE}/") and not below.startswith(".."):
+            return f"/proc/self/fd/{self._hidden}/{below}"
+        return source
+
+    def _show_system(self, path: str, places: Sequence[str]) -> None:
+        """/usr and what programs need of /etc; nothing else of this machine's files is there to be found."""
+        for name in ("", "etc", "usr", *_OWN, *(place.strip("/") for place in places)):
+            os.makedirs(f"{path}/{name}", 0o755, exist_ok=True)
+        _kernel.bind("/usr", f"{path}/usr")
+        for name in _SYSTEM:
+            if os.path.islink(f"/{name}"):
+                os.symlink(os.readlink(f"/{name}"), f"{path}/{name}")
+            elif os.path.isdir(f"/{name}"):
+                os.mkdir(f"{path}/{name}", 0o755)
+                _kernel.bind(f"/{name}", f"{path}/{name}")
+        for name, text in (("passwd", _PASSWD), ("group", _GROUP)):
+            with open(f"{path}/etc/{name}", "w") as file:
+                file.write(text)
+        if os.path.exists("/etc/ld.so.cache"):
+            shutil.copy("/etc/ld.so.cache", f"{path}/etc/ld.so.cache")
+        if os.path.isdir("/etc/alternatives"):
+            shutil.copytree("/etc/alternatives", f"{path}/etc/alternatives", symlinks=True)
+        self._show_python(path)
+
+    def _show_python(self, path: str) -> None:
+        home = f"{path}{self._python}"
+        if not self._options["python_in_usr"]:
+            os.makedirs(home, 0o755)
+            _kernel.bind(self._path(self._options["python"]), home)
+        for mask in self._options["masks"]:
+            if os.path.isdir(f"{home}/{mask}"):
+                _kernel.mount_tmpfs(f"{home}/{mask}", "size=4096,mode=0755", read_only=True)
+
+    def _show_image(self, path: str, image: str, places: Sequence[str]) -> None:
+        """The image with mount points added: bwrap could not make any in a read-only root."""
+        extra = f"{path}.places"
+        for name in ("", *_OWN, *(place.strip("/") for place in places)):
+            os.makedirs(f"{extra}/{name}", 0o755, exist_ok=True)
+        os.mkdir(path)
+        _kernel.mount_overlay(path, [extra, self.layer(image)], as_root=self._as_root)
+
+    def _try_overlay(self) -> str:
+        """Empty when layered work dirs work here, else why not."""
+        home = f"{STAGE}/boxes/trial"
+        for name in ("lower", "upper", "work", "merged"):
+            os.makedirs(f"{home}/{name}")
+        try:
+            _kernel.mount_overlay(
+                f"{home}/merged", [f"{home}/lower"], f"{home}/upper", f"{home}/work", as_root=self._as_root
+            )
+            _kernel.unmount(f"{home}/merged")
+            return ""
+        except OSError as error:
+            return str(error)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _contents(files: Mapping[str, str]) -> dict[str, bytes]:
@@ -91,43 +183,9 @@ def _contents(files: Mapping[str, str]) -> dict[str, bytes]:
 def _place(files: Mapping[str, bytes], path: str) -> str:
     """Copy a bundled binary to where an unprivileged user reaches it; a system-wide one stays where it is."""
     for name, data in files.items():
-        target = f"{_STAGE}/bwrap/{name}"
+        target = f"{STAGE}/bwrap/{name}"
         os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
         with open(target, "wb") as file:
             file.write(data)
         os.chmod(target, 0o755)
-    return f"{_STAGE}/bwrap/{path}" if files else path
-
-
-def _build_root() -> None:
-    """/usr and what programs need of /etc; nothing else of this machine's files is there to be found."""
-    for name in ("", "proc", "dev", "tmp", "workspace", "opt", "opt/python", "etc", "usr"):
-        os.mkdir(f"{_ROOT}/{name}", 0o755)
-    _kernel.bind("/usr", f"{_ROOT}/usr")
-    for name in _SYSTEM:
-        if os.path.islink(f"/{name}"):
-            os.symlink(os.readlink(f"/{name}"), f"{_ROOT}/{name}")
-        elif os.path.isdir(f"/{name}"):
-            os.mkdir(f"{_ROOT}/{name}", 0o755)
-            _kernel.bind(f"/{name}", f"{_ROOT}/{name}")
-    for name, text in (("passwd", _PASSWD), ("group", _GROUP)):
-        with open(f"{_ROOT}/etc/{name}", "w") as file:
-            file.write(text)
-    if os.path.exists("/etc/ld.so.cache"):
-        shutil.copy("/etc/ld.so.cache", f"{_ROOT}/etc/ld.so.cache")
-    if os.path.isdir("/etc/alternatives"):
-        shutil.copytree("/etc/alternatives", f"{_ROOT}/etc/alternatives", symlinks=True)
-
-
-def _show_python(prefix: int, options: Mapping[str, Any]) -> dict[str, str]:
-    """Make the interpreter visible; returns the variables that lead to it."""
-    home, env = options["python"], {}
-    if not options["python_in_usr"]:
-        home = _PYTHON
-        _kernel.bind(f"/proc/self/fd/{prefix}", f"{_ROOT}{home}")
-        if options["python_shared"]:
-            env["LD_LIBRARY_PATH"] = f"{home}/lib"
-    for mask in options["masks"]:
-        if os.path.isdir(f"{_ROOT}{home}/{mask}"):
-            _kernel.mount_tmpfs(f"{_ROOT}{home}/{mask}", "size=4096,mode=0755", read_only=True)
-    return {**env, "PATH": f"{home}/bin:/usr/local/bin:/usr/bin:/bin"}
+    return f"{STAGE}/bwrap/{path}" if files else path

@@ -1,45 +1,58 @@
 """From the supervisor to bwrap: the fork, and what the child gives up before it becomes bwrap.
 
-pipes: stdout, stderr (its output), status (bwrap's report), block (PID 1 waits on it), seccomp (the filter)
+pipes: stdout, stderr (its output), status (bwrap's report), block (PID 1 waits on it), script (what to run, see `_cell`)
 """
 
 import contextlib
 import errno
 import os
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from environments.sandboxes import _kernel
 
 NOT_EXECUTED = "bwrap: execvp "  # how bwrap begins to say that it could not start the command
-_FROM_CHILD, _TO_CHILD = ("stdout", "stderr", "status"), ("block", "seccomp")
+_FROM_CHILD, _TO_CHILD = ("stdout", "stderr", "status"), ("block", "script")
 
 CommandLine = Callable[[Mapping[str, int]], list[str]]
 
 
-def launch(
-    command: CommandLine, stdin: int, seccomp: bytes, user: tuple[int, int] | None, limits: Mapping[str, int]
-) -> tuple[int, dict[str, int]]:
-    """Fork bwrap under `limits`, as `user` (uid, gid) if given; its pid and our ends of its pipes, by name.
+@dataclass(frozen=True)
+class Restraint:
+    """What the child submits to. `user` is (uid, gid), None for this user; `groups` are cgroup.procs files to enter.
 
-    `command` gives bwrap's argv for the child's descriptors by name. Raises OSError when the machine has no process or
-    descriptor left.
+    Processes are counted per user: only one that nobody else has (`own_user`) can be limited before bwrap starts.
+    """
+
+    user: tuple[int, int] | None
+    own_user: bool
+    limits: Mapping[str, int]
+    groups: Sequence[str]
+
+
+def launch(
+    command: CommandLine, restraint: Restraint, *, stdin: int, passed: Mapping[str, int], pipes: Sequence[str] = ()
+) -> tuple[int, dict[str, int]]:
+    """Fork bwrap; its pid and our ends of its pipes, by name: stdout, stderr, status, and those of `pipes` too.
+
+    `command` gives bwrap's argv for the child's descriptors by name, `passed` among them. Raises OSError when the
+    machine has no process or descriptor left.
     """
     ours, theirs = dict[str, int](), dict[str, int]()
     with contextlib.ExitStack() as on_failure:
         with contextlib.ExitStack() as always:
-            for name in (*_FROM_CHILD, *_TO_CHILD):
+            for name in (*_FROM_CHILD, *pipes):
                 reader, writer = os.pipe()
                 ours[name], theirs[name] = (writer, reader) if name in _TO_CHILD else (reader, writer)
                 on_failure.callback(os.close, ours[name])
                 always.callback(os.close, theirs[name])
-            os.write(ours["seccomp"], seccomp)
-            words = [encoded(word) for word in command(theirs)]
+            words = [encoded(word) for word in command({**theirs, **passed})]
             pid = os.fork()
             if pid == 0:
-                _become_bwrap(words, stdin, theirs, user, limits)
+                kept = [fd for name, fd in {**theirs, **passed}.items() if name not in ("stdout", "stderr")]
+                _become_bwrap(words, (stdin, theirs["stdout"], theirs["stderr"]), kept, restraint)
         on_failure.pop_all()
-    os.close(ours.pop("seccomp"))
     for name in _FROM_CHILD:
         os.set_blocking(ours[name], False)
     return pid, ours
@@ -51,23 +64,22 @@ def encoded(word: str) -> bytes:
 
 
 def _become_bwrap(
-    words: list[bytes],
-    stdin: int,
-    fds: Mapping[str, int],
-    user: tuple[int, int] | None,
-    limits: Mapping[str, int],
+    words: list[bytes], standard: tuple[int, int, int], kept: Sequence[int], restraint: Restraint
 ) -> None:
     """In the child; does not return."""
     try:
-        for source, target in ((stdin, 0), (fds["stdout"], 1), (fds["stderr"], 2)):
+        for target, source in enumerate(standard):
             os.dup2(source, target)
-        _keep_only({fds[name] for name in ("status", "block", "seccomp")})
+        _keep_only(kept)
         _offer_to_oom_killer()
-        if user:
+        for group in restraint.groups:
+            _enter(group)
+        if restraint.user:
+            uid, gid = restraint.user
             os.setgroups([])
-            os.setresgid(user[1], user[1], user[1])
-            os.setresuid(user[0], user[0], user[0])
-        _limit(limits, own_user=user is not None)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        _limit(restraint.limits, own_user=restraint.own_user)
         os.execve(words[0], words, {})
     except OSError as error:
         who = f"{NOT_EXECUTED}it" if error.errno == errno.E2BIG else "Cannot start bwrap"
@@ -76,8 +88,8 @@ def _become_bwrap(
         os._exit(1)
 
 
-def _keep_only(fds: set[int]) -> None:
-    """Close every descriptor above 2 but `fds`, which bwrap is to inherit and closes itself."""
+def _keep_only(fds: Sequence[int]) -> None:
+    """Close every descriptor above 2 but `fds`, which bwrap is to inherit."""
     below = 2
     for fd in sorted(fds):
         os.closerange(below + 1, fd)
@@ -89,19 +101,31 @@ def _keep_only(fds: set[int]) -> None:
 def _offer_to_oom_killer() -> None:
     """When the machine runs out of memory, sandboxes go first."""
     _kernel.set_dumpable(True)
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+    _write("/proc/self/oom_score_adj", b"1000")
+
+
+def _enter(group: str) -> None:
+    _write(group, b"0")
+
+
+def _write(path: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
 
 
 def _limit(limits: Mapping[str, int], *, own_user: bool) -> None:
-    """The limits that processes inherit; of processes only where the sandbox's user has no others (see `confine`)."""
+    """The limits that processes inherit."""
     wanted = {
         resource.RLIMIT_AS: limits["memory_bytes"],
         resource.RLIMIT_FSIZE: limits["max_file_bytes"],
         resource.RLIMIT_NOFILE: limits["max_open_files"],
-        resource.RLIMIT_CPU: limits["cpu_s"],
         resource.RLIMIT_CORE: 0,
     }
+    if "cpu_s" in limits:
+        wanted[resource.RLIMIT_CPU] = limits["cpu_s"]
     if own_user:
         wanted[resource.RLIMIT_NPROC] = limits["max_processes"]
     for kind, value in wanted.items():

@@ -13,7 +13,7 @@ from typing import Any
 
 _SEALS = 0x1 | 0x2 | 0x4 | 0x8  # F_SEAL_SEAL, SHRINK, GROW, WRITE
 _F_ADD_SEALS = 1033
-_MAX_DESCRIPTORS = 4
+_MAX_DESCRIPTORS = 64
 
 Header = dict[str, Any]
 
@@ -25,8 +25,13 @@ def memory_file(data: bytes) -> int:
     while view:
         view = view[os.write(fd, view) :]
     os.lseek(fd, 0, os.SEEK_SET)
-    fcntl.fcntl(fd, _F_ADD_SEALS, _SEALS)
+    seal(fd)
     return fd
+
+
+def seal(fd: int) -> None:
+    """Nobody can change the memory file any more."""
+    fcntl.fcntl(fd, _F_ADD_SEALS, _SEALS)
 
 
 def send(connection: socket.socket, header: Header, payload: bytes = b"", descriptors: tuple[int, ...] = ()) -> None:

@@ -1,0 +1,325 @@
+"""PID 1 of a session: runs one shell command after the other and reports what the kernel says of each.
+
+    Assay --frame--> PID 1 --script--> shell that was started ahead --exit status (wait4), output (pipes)--> frame
+
+It runs inside the sandbox, started with the number of a socket only it holds. The shell of a command is a process of
+its own, so its exit status comes from the kernel and a command cannot forge it. Directory, variables, functions and
+options go from one shell to the next as text that each shell writes on its way out; background jobs stay, as children
+of PID 1. Standard library only, no imports of ours: the file travels as text.
+
+A frame is four bytes of length, that much JSON, and as many raw bytes as the JSON's `size` says.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+
+CHUNK = 65536
+MAX_STATE = 1 << 20
+FLOOD_FACTOR = 16
+KILL_S = 2.0
+BASH, SHELL = "/bin/bash", "/bin/sh"
+LEFT_OPEN = []  # pipes of earlier commands whose background jobs still hold them
+# Descriptors of a shell: 7 the command, 8 the state it begins with, 9 the state it leaves.
+BASH_PROGRAM = """
+. /dev/fd/8 2>/dev/null; exec 8<&-
+trap '{ set +xv; declare -p; declare -f; alias -p; shopt -p; shopt -po; printf "cd %q\\n" "$PWD"; } >&9 2>/dev/null' EXIT
+__command=$(</dev/fd/7); exec 7<&-
+eval "unset __command; $__command"
+"""
+SHELL_PROGRAM = """
+. /dev/fd/8 2>/dev/null; exec 8<&-
+trap '{ export -p; printf "cd '"'%s'"'\\n" "$PWD"; } >&9 2>/dev/null' EXIT
+__command=$(cat /dev/fd/7); exec 7<&-
+eval "unset __command; $__command"
+"""
+
+
+def main(control, work_dir):
+    """Serve commands until the other side closes, or until it has to give up: then everything ends with PID 1."""
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable: no other process may look into this one
+    control.setblocking(True)
+    waker = wake_on_child()
+    shell = Shell(b"", work_dir)
+    send(control, {"ready": os.path.basename(shell.path)})
+    while (order := await_order(control)) is not None:
+        header, stdin = order
+        result, output = shell.run(header, stdin, control, waker)
+        send(control, result, output)
+        shell = Shell(shell.state, work_dir)
+
+
+def await_order(control):
+    """The next command; what background jobs print meanwhile is read and dropped, or they would stall."""
+    while control not in (ready := select.select([control, *LEFT_OPEN], [], [])[0]):
+        drop(ready)
+    return receive(control)
+
+
+def drop(readers):
+    for fd in readers:
+        try:
+            ended = not os.read(fd, CHUNK)
+        except BlockingIOError:
+            continue
+        if ended:
+            LEFT_OPEN.remove(fd)
+            os.close(fd)
+
+
+class Shell:
+    """A shell that waits for its one command."""
+
+    def __init__(self, state, work_dir):
+        self.state = state
+        self.path = BASH if os.path.exists(BASH) else SHELL
+        self.before = processes()
+        self.failure = ""
+        self.pid = -1
+        self.fds = {}
+        try:
+            self.start(work_dir)
+        except OSError as error:
+            # Background jobs may have used up what there is; the next command is told, and may end them.
+            self.failure = f"No shell could be started: {error.strerror}.\n"
+
+    def start(self, work_dir):
+        theirs = {}
+        for name, target in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("command", 7), ("state", 8), ("left", 9)):
+            reader, writer = os.pipe()
+            mine, yours = (reader, writer) if name in ("stdout", "stderr", "left") else (writer, reader)
+            self.fds[name], theirs[target] = mine, yours
+            os.set_blocking(mine, False)
+        self.unsent = {"state": memoryview(self.state)}
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                become_shell(self.path, theirs, work_dir)
+        finally:
+            for fd in theirs.values():
+                os.close(fd)
+        self.push()
+
+    def push(self):
+        """Write what the shell still has to read, as far as there is room."""
+        for name, view in list(self.unsent.items()):
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                while view:
+                    view = view[os.write(self.fds[name], view) :]
+            self.unsent[name] = view
+            if not view:
+                del self.unsent[name]
+                os.close(self.fds.pop(name))
+
+    def run(self, header, stdin, control, waker):
+        """Run a command to its end, its time-out or a flood; the result's header and its output."""
+        began = time.monotonic()
+        if self.pid < 0:
+            return {**ended(126, began), "num_stdout": 0, "size": len(self.failure)}, self.failure.encode()
+        limit(self.pid, header["cpu_s"])
+        self.unsent |= {"command": memoryview(header["script"].encode("utf-8", "replace")), "stdin": memoryview(stdin)}
+        self.push()
+        output, seen = {"stdout": bytearray(), "stderr": bytearray(), "left": bytearray()}, dict.fromkeys(self.fds, 0)
+        caps = {"stdout": header["max_output"], "stderr": header["max_output"], "left": MAX_STATE}
+        deadline, killed, status = began + header["timeout_s"], "", None
+        while status is None:
+            self.wait(control, waker, deadline)
+            self.pull(output, seen, caps)
+            status = self.reaped()
+            if status is None and (time.monotonic() >= deadline or sum(seen.values()) > flood(header)):
+                killed = "timed_out" if time.monotonic() >= deadline else "flooded"
+                kill_since(self.before)
+                deadline = time.monotonic() + KILL_S  # the kernel may need a moment
+        self.pull(output, seen, caps)
+        if output["left"] and len(output["left"]) < MAX_STATE and not killed:
+            self.state = bytes(output["left"])
+        for name, fd in self.fds.items():
+            if name in output and name != "left":
+                LEFT_OPEN.append(fd)  # a background job has it, too, and may go on printing
+            else:
+                os.close(fd)
+        result = self.result(status, killed, began, seen, caps, len(output["stdout"]))
+        data = bytes(output["stdout"] + output["stderr"])
+        return {**result, "size": len(data)}, data
+
+    def wait(self, control, waker, deadline):
+        readers = [self.fds[name] for name in ("stdout", "stderr", "left") if name in self.fds]
+        writers = [self.fds[name] for name in self.unsent]
+        left = max(0.0, deadline - time.monotonic())
+        ready, writable, _ = select.select([*readers, waker, control, *LEFT_OPEN], writers, [], left)
+        drop([fd for fd in ready if fd in LEFT_OPEN])
+        if waker in ready:
+            os.read(waker, CHUNK)
+        if control in ready and not control.recv(1, socket.MSG_PEEK):
+            sys.exit()  # nobody waits any more
+        if writable:
+            self.push()
+
+    def pull(self, output, seen, caps):
+        for name, kept in output.items():
+            if name not in self.fds:
+                continue
+            with contextlib.suppress(BlockingIOError):
+                while chunk := os.read(self.fds[name], CHUNK):
+                    kept += chunk[: caps[name] - len(kept)]
+                    seen[name] += len(chunk)
+                    if seen[name] > 4 * CHUNK + caps[name]:
+                        return  # a flood: look at the time before going on
+                os.close(self.fds.pop(name))
+
+    def reaped(self):
+        """(wait status, resource usage) of the shell once it has ended; orphans are reaped on the way."""
+        found = None
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid == self.pid:
+                    found = status, usage
+        return found
+
+    def result(self, status, killed, began, seen, caps, num_stdout):
+        code, usage = os.waitstatus_to_exitcode(status[0]), status[1]
+        return {
+            **ended(code if killed != "timed_out" else None, began),
+            "timed_out": killed == "timed_out",
+            "truncated": any(seen.get(name, 0) > caps[name] for name in ("stdout", "stderr")),
+            "num_stdout": num_stdout,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "peak_memory_bytes": usage.ru_maxrss * 1024,
+        }
+
+
+def ended(code, began):
+    """`code`: an exit code, minus a signal, or None. Above 128 it is the shell telling of a signal."""
+    if code is not None and 128 < code <= 128 + signal.NSIG:
+        code = 128 - code
+    return {
+        "exit_code": code if code is None or code >= 0 else None,
+        "signal": -code if code is not None and code < 0 else None,
+        "timed_out": False,
+        "truncated": False,
+        "wall_s": time.monotonic() - began,
+        "cpu_s": 0.0,
+        "peak_memory_bytes": None,
+    }
+
+
+def become_shell(path, theirs, work_dir):
+    """In the child; does not return."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        above = {target: fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for target, fd in theirs.items()}
+        for target, fd in above.items():
+            os.dup2(fd, target)
+        os.closerange(10, 4096)
+        for fd in (3, 4, 5, 6):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        with contextlib.suppress(OSError):
+            os.chdir(work_dir)
+        words = [path, "--noprofile", "--norc", "-c", BASH_PROGRAM] if path == BASH else [path, "-c", SHELL_PROGRAM]
+        os.execv(path, [os.path.basename(path), *words[1:]])
+    finally:
+        os._exit(126)
+
+
+def limit(pid, cpu_s):
+    """Processor time is counted per process and the shell has used next to none."""
+    with contextlib.suppress(OSError):
+        resource.prlimit(pid, resource.RLIMIT_CPU, (cpu_s, cpu_s))
+
+
+def flood(header):
+    return FLOOD_FACTOR * (header["max_output"] + CHUNK) + MAX_STATE
+
+
+def processes():
+    """Every process but this one, as {pid: parent}."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "1":
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
+                found[int(name)] = int(file.read().rsplit(")", 1)[1].split()[1])
+    return found
+
+
+def kill_since(before):
+    """Kill what a command started: every process that is neither from before nor a descendant of one of those."""
+    end = time.monotonic() + KILL_S
+    while time.monotonic() < end:
+        parents = processes()
+        new = [pid for pid in parents if not descends(pid, parents, before)]
+        alive = [pid for pid in new if not zombie(pid)]
+        if not alive:
+            return
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.001)
+    sys.exit("what a command started could not be ended")
+
+
+def descends(pid, parents, before):
+    while pid in parents:
+        if pid in before:
+            return True
+        pid = parents[pid]
+    return False
+
+
+def zombie(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def wake_on_child():
+    """A descriptor that becomes readable when a child ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
+def send(control, header, payload=b""):
+    data = json.dumps(header).encode()
+    control.sendall(len(data).to_bytes(4, "big") + data + payload)
+
+
+def receive(control):
+    """(header, payload), or None when the other side has closed."""
+    length = exactly(control, 4)
+    if length is None:
+        return None
+    header = json.loads(exactly(control, int.from_bytes(length, "big")))
+    return header, exactly(control, header["size"])
+
+
+def exactly(control, size):
+    data = bytearray()
+    while len(data) < size:
+        chunk = control.recv(size - len(data))
+        if not chunk:
+            return None
+        data += chunk
+    return bytes(data)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), os.getcwd())
