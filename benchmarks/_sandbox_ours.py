@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from environments.sandboxes.base import Backend, Sandbox, SandboxSpec, require
 SESSION = ("true", "cd /tmp", "echo hello")
 NUM_FOLDERS, NUM_FILES = 200, 100  # 20,000 files
 NUM_CHANGED = 20
+PAUSE_S = 0.05  # what an agent thinks takes longer
 _CHANGE = f"""for i in $(seq {NUM_CHANGED}); do
 echo edited >> folder_$i/file_$i.txt && echo new > folder_$i/new.txt || exit 1; done"""
 
@@ -69,16 +69,15 @@ async def session(backend: Backend, times: int) -> Series:
     return series
 
 
-async def pool_takes(backend: Backend, times: int) -> Series:
-    """Taking a sandbox that a pool has ready; between takes it has time to make another."""
-    pool = import_module("environments.sandboxes._pool").Pool(backend)
-    series: Series = {"pool": []}
+async def takes(backend: Backend, times: int) -> Series:
+    """Creating when there was time to have one ready."""
+    series: Series = {"take": []}
     for _ in range(times):
-        with stopwatch(series["pool"]):
-            sandbox = await pool.create(SandboxSpec())
+        await asyncio.sleep(PAUSE_S)
+        with stopwatch(series["take"]):
+            sandbox = await backend.create(SandboxSpec())
         await succeed(sandbox, ["true"])
         await sandbox.destroy()
-        await asyncio.sleep(0.02)
     return series
 
 

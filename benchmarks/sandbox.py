@@ -1,6 +1,6 @@
 """What a sandbox costs and leaves behind, against bwrap by itself and against local runtimes that isolate nothing.
 
-    round:   true: ours, bwrap, bwrap | print: ours, bwrap, subprocess, peers | session: ours, swe-rex | pool | reset
+    round:   true: ours, bwrap, bwrap | print: ours, bwrap, subprocess, peers | session: ours, swe-rex | take | reset
     totals:  lifecycles per second: ours, bwrap | memory of a session | what 1,000 lifecycles leave behind
 
 All sides take turns round by round in one run, so that a busy machine hits all alike. The others work in processes of
@@ -59,7 +59,7 @@ async def take_round(samples: Samples, backend: Backend, others: Others, folder:
         await take(f"{name} print", partial(others.print, name, TIMES))
     await take("session,session first", partial(_sandbox_ours.session, backend, TIMES))
     await take("swe-rex session,swe-rex session first", partial(others.session, SLOW_TIMES))
-    await take("pool", partial(_sandbox_ours.pool_takes, backend, TIMES))
+    await take("take", partial(_sandbox_ours.takes, backend, TIMES))
     await take("reset", partial(_sandbox_ours.reset, backend, project, TIMES))
     await take("cp", partial(_copy, project, folder / "copy"))
     await take("snapshot", partial(_sandbox_ours.snapshot, backend, project, SLOW_TIMES))

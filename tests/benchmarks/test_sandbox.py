@@ -85,11 +85,11 @@ async def test_seconds_become_milliseconds_and_a_round_of_warming_up_is_dropped(
     samples = Samples()
 
     async def measure() -> dict[str, list[float]]:
-        return {"pool": [0.002, 0.004]}
+        return {"take": [0.002, 0.004]}
 
-    await samples.take("pool", measure, keep=False)
-    await samples.take("pool", measure)
-    row = next(row for row in samples.rows() if "pool" in row.name)
+    await samples.take("take", measure, keep=False)
+    await samples.take("take", measure)
+    row = next(row for row in samples.rows() if "taking" in row.name)
     assert row.ours == ((2.0, 4.0),)
     assert row.met is True
 
