@@ -67,6 +67,9 @@ class RolloutConfig(_Strict):
     max_concurrency: int = Field(64, ge=1, le=10_000, description="Episodes at once")
     max_invalid_rate: float = Field(0.5, ge=0, le=1, description="More invalid rollouts than this fail the batch")
     deadline_s: float = Field(1800, gt=0, description="One rollout's time limit, its wait for the engine included")
+    state_hashes: bool = Field(
+        False, description="Record a digest of the work dir after every turn, which `assay replay` compares"
+    )
 
 
 class PostTrainConfig(_Strict):

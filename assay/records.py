@@ -209,6 +209,7 @@ class Turn:
 
     `prompt_ids` [P] is the whole context the completion saw, `completion_ids` [C] and `logprobs` [C] (nats, under
     the sampling distribution) are what was drawn. `observation` is the environment's reply, empty on the last turn.
+    `state_hash` is the digest of the episode's work dir after the reply, empty where none was taken.
     """
 
     index: int
@@ -222,6 +223,7 @@ class Turn:
     observation: str
     sample_s: float
     act_s: float
+    state_hash: str = ""
 
     def __post_init__(self) -> None:
         same_length(f"Turn {self.index}", completion_ids=self.completion_ids, logprobs=self.logprobs)

@@ -132,6 +132,23 @@ def show(
 
 
 @app.command()
+def replay(
+    wanted: Annotated[str, typer.Argument(metavar="TRAJECTORY_ID", help="A unique prefix will do.")],
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Other sandbox than recorded: sandbox.options.max_concurrency=1. Repeatable."),
+    ] = None,
+    store: StoreUri = None,
+    as_json: Json = False,
+) -> None:
+    """Play a trajectory again and compare each turn. Exit code 1 when one diverges, with its difference."""
+    from console.replay import replay as start
+
+    _use_store(store)
+    raise typer.Exit(start(wanted, sets=sets or [], as_json=as_json))
+
+
+@app.command()
 def report(
     run_id: Run = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where to write it.")] = None,

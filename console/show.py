@@ -38,7 +38,10 @@ def trajectory(catalog: Catalog, trajectory_id: str) -> Row:
     sql = f"FROM trajectories WHERE trajectory_id = {literal(trajectory_id)}"
     found = rows(catalog, sql)[0]
     turns_sql = f"FROM turns WHERE trajectory_id = {literal(trajectory_id)} ORDER BY turn_index"
-    columns = "turn_index, completion, finish_reason, action, observation, len(completion_ids) AS num_tokens, sample_s"
+    columns = (
+        "turn_index, completion, finish_reason, action, observation, state_hash, len(completion_ids) AS num_tokens, "
+        "sample_s"
+    )
     siblings = (
         "FROM trajectories SELECT trajectory_id, sample_index, valid, reward, coalesce(cause, failure_cause) AS cause "
         f"WHERE group_id = {literal(found['group_id'])} ORDER BY sample_index"
@@ -121,7 +124,8 @@ def lines(view: Row) -> list[str]:
     body = {"trajectories": _trajectory_lines, "tasks": _task_lines, "policies": _policy_lines}[view["found_among"]](
         view
     )
-    return [*body, "", *(f'assay sql "{sql}"' for sql in view["sql"])]
+    replay = [f"assay replay {view['trajectory_id']}"] if view["found_among"] == "trajectories" else []
+    return [*body, "", *(f'assay sql "{sql}"' for sql in view["sql"]), *replay]
 
 
 def verdict_words(row: Row) -> str:

@@ -58,6 +58,13 @@ class Episode(Protocol):
         """What to score, valid at any moment."""
         ...
 
+    async def state_hash(self) -> str:
+        """Digest of the state the replies so far left in the place, empty where there is no place with state.
+
+        Episodes of one task that got the same completions have equal digests. Raises SandboxError.
+        """
+        ...
+
     async def close(self) -> None:
         """Idempotent; nothing of the episode is left."""
         ...

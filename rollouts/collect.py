@@ -41,6 +41,7 @@ async def collect(
     agent_timeout_s: float | None = None,
     max_context_tokens: int | None = None,
     launch_retries: int = 0,
+    state_hashes: bool = False,
     sandbox: str = "",
     clock: Clock = monotonic,
     now: Callable[[], str] = utc_now,
@@ -49,6 +50,8 @@ async def collect(
 
     `on_done` hears of each trajectory as it ends, in any order. `sandbox` labels the trajectories (default: the
     backend's id). `deadline_s`, `agent_timeout_s`, `max_context_tokens` and `launch_retries`: see `episode.Limits`.
+    With `state_hashes` every turn records the digest of its episode's work dir; one that cannot be taken is a
+    SandboxError like any other, and the rollout is invalid(sandbox).
 
     Raises EngineError when the engine serves another policy version than the one asked for, ConfigurationError for a
     task of an unknown domain; both before any work.
@@ -62,7 +65,13 @@ async def collect(
         launch_retries=launch_retries,
     )
     around = Surroundings(
-        engine=engine, sandboxes=sandboxes, sandbox=sandbox or sandboxes.id, limits=limits, clock=clock, now=now
+        engine=engine,
+        sandboxes=sandboxes,
+        sandbox=sandbox or sandboxes.id,
+        limits=limits,
+        clock=clock,
+        now=now,
+        state_hashes=state_hashes,
     )
     work = _Collection(domain_of, around, Slots(max_concurrency), _Reporter(len(unique), on_done))
     done = await run_all(work.group(members) for members in _chunks(unique, max_concurrency))

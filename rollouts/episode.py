@@ -5,6 +5,7 @@
         └── engine ◄───┘        next context = this context + exactly the sampled tokens + encode_reply(...)
 
 What is raised on the way becomes a failed trajectory that keeps the turns so far. Only cancellation goes through.
+That holds for the state hash too: a place that cannot be read any more is not one to trust a reward from.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections.abc import Callable
 
 from assay.errors import SandboxLaunchError
 from assay.ids import derive_seed
-from assay.records import Cause, EndReason, Failure, RolloutRequest, Trajectory, Turn, record
+from assay.records import Cause, EndReason, Failure, FinishReason, RolloutRequest, Trajectory, Turn, record
 from environments.base import Domain, Episode, Outcome, Reply
 from environments.sandboxes.base import Backend
 from rollouts.concurrency import Clock
@@ -42,7 +43,10 @@ class Limits:
 
 @record
 class Surroundings:
-    """What all episodes of one collection share. `sandbox` is the label written to trajectories."""
+    """What all episodes of one collection share.
+
+    `sandbox` is the label written to trajectories; with `state_hashes` every turn records its episode's state hash.
+    """
 
     engine: Engine
     sandboxes: Backend
@@ -50,6 +54,22 @@ class Surroundings:
     limits: Limits
     clock: Clock
     now: Callable[[], str]
+    state_hashes: bool = False
+
+
+def end_of(reply: Reply, finish_reason: FinishReason, num_turns: int, max_turns: int) -> EndReason | None:
+    """Why the episode ends with this reply to its turn number `num_turns` (from 1); None when it goes on."""
+    if not reply.done and num_turns < max_turns:
+        return None
+    if finish_reason == "length":
+        return "truncated"
+    return "done" if reply.done else "max_turns"
+
+
+def figures_of(num_turns: int, num_invalid_actions: int, outcome: Outcome) -> dict[str, float]:
+    """A trajectory's metrics: what every episode counts, and what this one's outcome says."""
+    counts = {"num_turns": float(num_turns), "num_invalid_actions": float(num_invalid_actions)}
+    return counts | dict(outcome.metrics)
 
 
 class EpisodeRun:
@@ -92,7 +112,7 @@ class EpisodeRun:
             raise DeadlinePassed(f"The rollout did not end within {self.around.limits.deadline_s:g} s.") from error
         finally:
             if episode is not None:
-                await _close(episode, self.request.id)
+                await close_episode(episode, self.request.id)
 
     async def _open(self) -> Episode:
         for _ in range(self.around.limits.launch_retries):
@@ -109,7 +129,8 @@ class EpisodeRun:
                 self._keep(drawn)
                 return "agent_timeout"
             end, prompt_ids = self._continue(drawn, reply)
-            self._keep(drawn, action=reply.action, observation="" if end else reply.observation)
+            state_hash = await episode.state_hash() if self.around.state_hashes else ""
+            self._keep(drawn, reply.action, "" if end else reply.observation, state_hash)
             if end:
                 return end
             drawn = self.pending = await self._draw(prompt_ids)
@@ -132,11 +153,9 @@ class EpisodeRun:
 
     def _continue(self, drawn: Drawn, reply: Reply) -> tuple[EndReason | None, tuple[int, ...]]:
         """Why the episode ends here, or the context of the next turn."""
-        cut = drawn.completion.finish_reason == "length"
-        if reply.done:
-            return "truncated" if cut else "done", ()
-        if len(self.turns) + 1 >= self.request.task.max_turns:
-            return "truncated" if cut else "max_turns", ()
+        max_turns = self.request.task.max_turns
+        if end := end_of(reply, drawn.completion.finish_reason, len(self.turns) + 1, max_turns):
+            return end, ()
         with engine_faults():
             between = self.around.engine.encode_reply(drawn.completion, reply.observation)
         prompt_ids = (*drawn.prompt_ids, *drawn.completion.token_ids, *between)
@@ -153,11 +172,11 @@ class EpisodeRun:
         with engine_faults():
             return self.around.engine.decode(drawn.completion.token_ids)
 
-    def _keep(self, drawn: Drawn, *, action: str = "", observation: str = "") -> None:
-        self.turns.append(self._turn(drawn, action, observation))
+    def _keep(self, drawn: Drawn, action: str = "", observation: str = "", state_hash: str = "") -> None:
+        self.turns.append(self._turn(drawn, action, observation, state_hash))
         self.pending = None
 
-    def _turn(self, drawn: Drawn, action: str, observation: str) -> Turn:
+    def _turn(self, drawn: Drawn, action: str = "", observation: str = "", state_hash: str = "") -> Turn:
         index = len(self.turns)
         return Turn(
             index=index,
@@ -171,14 +190,14 @@ class EpisodeRun:
             observation=observation,
             sample_s=drawn.sample_s,
             act_s=self.acted_s[index] if index < len(self.acted_s) else 0.0,
+            state_hash=state_hash,
         )
 
     def _trajectory(self, end: EndReason, outcome: Outcome, failure: Failure | None) -> Trajectory:
         request, task = self.request, self.request.task
         # A turn whose action failed was sampled all the same: it stays, without action and observation.
-        unfinished = [self._turn(self.pending, "", "")] if self.pending else []
+        unfinished = [self._turn(self.pending)] if self.pending else []
         turns = (*self.turns, *unfinished)
-        figures = {"num_turns": float(len(turns)), "num_invalid_actions": float(self.num_invalid_actions)}
         return Trajectory(
             id=request.id,
             group_id=request.group_id,
@@ -196,7 +215,7 @@ class EpisodeRun:
             turns=turns,
             end=end,
             submission=outcome.submission,
-            metrics=figures | dict(outcome.metrics),
+            metrics=figures_of(len(turns), self.num_invalid_actions, outcome),
             failure=failure,
             sandbox=self.around.sandbox,
             started_at=self.started_at,
@@ -204,7 +223,7 @@ class EpisodeRun:
         )
 
 
-async def _close(episode: Episode, rollout: str) -> None:
+async def close_episode(episode: Episode, rollout: str) -> None:
     """A place that cannot be closed is the machine's trouble; what the rollout did stands."""
     try:
         async with asyncio.timeout(CLOSE_S):

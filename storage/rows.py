@@ -188,7 +188,7 @@ def turn_rows(trajectories: Iterable[Trajectory]) -> list[Row]:
             "prompt_ids": list(turn.prompt_ids),
             "completion_ids": list(turn.completion_ids),
             "logprobs": list(turn.logprobs),
-            **_fields(turn, "completion finish_reason policy_version action observation sample_s act_s"),
+            **_fields(turn, "completion finish_reason policy_version action observation sample_s act_s state_hash"),
             "run_id": t.run_id,
         }
         for t in trajectories
@@ -304,6 +304,8 @@ def _turn(row: Row) -> Turn:
         completion_ids=tuple(row["completion_ids"]),
         logprobs=tuple(row["logprobs"]),
         **_pick(row, "completion finish_reason policy_version action observation sample_s act_s"),
+        # Null in rows that are older than the column.
+        state_hash=row["state_hash"] or "",
     )
 
 

@@ -153,6 +153,7 @@ TABLES: dict[str, Table] = {
             observation=(TEXT, "What it replied"),
             sample_s=(REAL, "Seconds of sampling, its batch shared"),
             act_s=(REAL, "Seconds in the environment"),
+            state_hash=(TEXT, "Digest of the work dir after the reply; empty where none was taken, null in older rows"),
             **_RUN,
         ),
         _table(

@@ -86,6 +86,7 @@ async def roll_out(run: RunRef, plan: RolloutPlan) -> int:
                 shop.sandboxes,
                 max_concurrency=limits.max_concurrency,
                 deadline_s=limits.deadline_s,
+                state_hashes=limits.state_hashes,
                 on_done=writer.add,
             )
         finally:

@@ -235,6 +235,9 @@ class ToyEpisode:
     def outcome(self) -> Outcome:
         return Outcome(submission=self._last)
 
+    async def state_hash(self) -> str:
+        return await self._sandbox.state_hash()
+
     async def close(self) -> None:
         await self._sandbox.destroy()
 

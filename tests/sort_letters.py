@@ -31,6 +31,9 @@ class _Episode:
     def outcome(self) -> Outcome:
         return Outcome(submission=self._submission)
 
+    async def state_hash(self) -> str:
+        return ""
+
     async def close(self) -> None:
         pass
 

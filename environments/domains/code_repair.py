@@ -202,6 +202,9 @@ class _Repair:
         metrics = _metrics(num_turns=self._turns, num_invalid=self._invalid, failing=self._failing)
         return Outcome(submission=self._code, metrics=metrics)
 
+    async def state_hash(self) -> str:
+        return await self._sandbox.state_hash()
+
     async def close(self) -> None:
         await self._sandbox.destroy()
 

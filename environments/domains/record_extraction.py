@@ -156,6 +156,9 @@ class _OneTurn:
     def outcome(self) -> Outcome:
         return self._domain.submit(self._task, self._completion)
 
+    async def state_hash(self) -> str:
+        return ""
+
     async def close(self) -> None:
         pass
 

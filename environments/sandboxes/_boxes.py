@@ -1,14 +1,14 @@
 """The supervisor's side of one sandbox: its limits, its user, and its files on a tmpfs of their own.
 
-    boxes/ID/
-    ├── files/N      what was written; the highest number is written to, lower ones are frozen by snapshots
-    ├── work/N       overlayfs needs a scratch folder for each
-    ├── merged       the work dir where there are layers or frozen files below; else files/N is the work dir itself
-    ├── tmp  shm     /tmp and /dev/shm inside
+boxes/ID/
+├── files/N      what was written; the highest number is written to, lower ones are frozen by snapshots
+├── work/N       overlayfs needs a scratch folder for each
+├── merged       the work dir where there are layers or frozen files below; else files/N is the work dir itself
+├── tmp  shm     /tmp and /dev/shm inside
 
-    snapshot: freeze files/N, mount files/N+1 over it          cost: what was changed, not the project's size
-    restore:  drop files/N, mount files/N+1 over the snapshot
-    fork:     a new box whose layers are this one's, frozen ones included; they live until the last user is gone
+snapshot: freeze files/N, mount files/N+1 over it          cost: what was changed, not the project's size
+restore:  drop files/N, mount files/N+1 over the snapshot
+fork:     a new box whose layers are this one's, frozen ones included; they live until the last user is gone
 """
 
 import contextlib

@@ -15,7 +15,7 @@ from environments.sandboxes._client import Client, explained
 from environments.sandboxes._request import UNUSABLE_COMMAND
 from environments.sandboxes._resolve import Resolved
 from environments.sandboxes._session import Session
-from environments.sandboxes._tree_hash import TreeHash
+from environments.sandboxes._tree_hash import TreeHash, digest_of
 from environments.sandboxes.base import (
     DEFAULT_OUTPUT,
     DEFAULT_READ,
@@ -49,7 +49,7 @@ class BubblewrapSandbox:
         self._folders: list[int] = []  # the work dir, then the folders that hold what was changed in it
         self._owner = (0, 0)
         self._sessions: dict[str, Session] = {}
-        self._hash = TreeHash()
+        self._hashes: dict[tuple[int, int], TreeHash] = {}
         self._num_oom_kills = 0
 
     @classmethod
@@ -91,7 +91,9 @@ class BubblewrapSandbox:
         _check_request(command, env or {}, timeout_s, max_output)
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         if "\0" in "".join([*argv, cwd or ""]):
-            return self._result({**_ENDED, "exit_code": UNUSABLE_COMMAND, "signal": None}, b"The command has a NUL byte.")
+            return self._result(
+                {**_ENDED, "exit_code": UNUSABLE_COMMAND, "signal": None}, b"The command has a NUL byte."
+            )
         folder = self._inside(cwd) if cwd else ""
         if session is not None:
             return await self._exec_in(session, command, folder, env or {}, stdin, timeout_s, max_output)
@@ -120,7 +122,7 @@ class BubblewrapSandbox:
     async def state_hash(self) -> str:
         """See `base.Sandbox`. Only what was changed since creation is read, and only once while it stays the same."""
         self._opened()
-        return await asyncio.to_thread(self._hash.digest_of_layers, list(self._folders[1:]))
+        return await asyncio.to_thread(self._state)
 
     async def snapshot(self) -> str:
         require("bubblewrap", self.capabilities, {"snapshot"})
@@ -145,6 +147,15 @@ class BubblewrapSandbox:
             await self._client.request({"do": "destroy", "box": self.id})
         except SandboxLaunchError:
             return  # the supervisor is gone, and everything with it
+
+    def _state(self) -> str:
+        """What was written, newer over older; each folder's digests are remembered for the next time."""
+        written = dict[str, str]()
+        for folder in reversed(self._folders[1:]):
+            status = os.fstat(folder)
+            hashes = self._hashes.setdefault((status.st_dev, status.st_ino), TreeHash())
+            written |= hashes.listing(folder)
+        return digest_of(written)
 
     async def _ask(self, header: _wire.Header, failed: str) -> None:
         """A request that shows the files anew; sessions do not outlive it."""

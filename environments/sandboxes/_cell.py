@@ -24,7 +24,7 @@ from environments.sandboxes import _memory, _wire
 from environments.sandboxes._boxes import Files
 from environments.sandboxes._cgroups import Cgroups
 from environments.sandboxes._jail import Jail
-from environments.sandboxes._launch import NOT_EXECUTED, Restraint, encoded, launch
+from environments.sandboxes._launch import NOT_EXECUTED, SCRIPT, Restraint, encoded, launch
 from environments.sandboxes._request import UNKNOWN_COMMAND, UNUSABLE_COMMAND, Request
 
 # Output beyond the cap is thrown away for a while (`cat big.log` may end well); a flood is ended.
@@ -79,7 +79,7 @@ class Cell:
         self._num_seen = {"stdout": 0, "stderr": 0}
         self._pipes: dict[str, int] = {}
         self._status = b""
-        self._outer = self._outer_fd = self._init = self._init_fd = self._input = self._script = -1
+        self._outer = self._outer_fd = self._init = self._init_fd = self._input = -1
         self._cpu_s, self._peak = 0.0, 0
         self._began = 0.0
         self._kills_before = 0
@@ -89,22 +89,21 @@ class Cell:
     def launch(self) -> None:
         """Fork bwrap with a shell that waits for `run`. Raises OSError when the machine has no process left."""
         self._input = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-
-        def words(fds: Mapping[str, int]) -> list[str]:
-            self._script = fds["script"]
-            return self._words(fds, ["/bin/sh", "-c", f". /dev/fd/{fds['script']}"], {}, "")
-
-        self._launch(words, self._input, ("script",))
+        waiting = ["/bin/sh", "-c", f". /dev/fd/{SCRIPT}"]
+        self._launch(lambda fds: self._words(fds, waiting, {}, ""), self._input, ("script",))
 
     def run(self, request: Request) -> bool:
         """Let the waiting shell become the command; False, with nothing done, where only `launch_command` can."""
-        script = request.script(self._script)
+        script = request.script(SCRIPT)
         if script is None:
             return False
         _fill(self._input, request.stdin)
-        self._start(request)
-        os.write(self._pipes["script"], encoded(script))
+        try:
+            os.write(self._pipes["script"], encoded(script))
+        except BrokenPipeError:
+            return False  # it was killed while it waited
         os.close(self._pipes.pop("script"))
+        self._start(request)
         return True
 
     def launch_command(self, request: Request) -> None:
@@ -337,7 +336,6 @@ class Cell:
         if self.connection is not None:
             self._host.unwatch(self.connection.fileno())
             self.connection.close()
-
 
 
 def _fill(target: int, source: int) -> None:

@@ -51,7 +51,9 @@ class Cgroups:
     def usage(self, name: str) -> Usage:
         """What the group's processes used so far."""
         group = os.path.join(self._parents["memory"], name)
-        kills = [line.split()[1] for file in _OOM for line in _read(group, file).splitlines() if line.startswith("oom_kill ")]
+        kills = [
+            line.split()[1] for file in _OOM for line in _read(group, file).splitlines() if line.startswith("oom_kill ")
+        ]
         peak = next((int(text) for file in _PEAK if (text := _read(group, file).strip())), None)
         return Usage(peak_memory_bytes=peak, num_oom_kills=int(kills[0]) if kills else 0)
 

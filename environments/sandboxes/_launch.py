@@ -7,12 +7,14 @@ import contextlib
 import errno
 import os
 import resource
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.sandboxes import _kernel
 
 NOT_EXECUTED = "bwrap: execvp "  # how bwrap begins to say that it could not start the command
+SCRIPT = 9  # the child's descriptor of its script: shells redirect one-digit descriptors only
 _FROM_CHILD, _TO_CHILD = ("stdout", "stderr", "status"), ("block", "script")
 
 CommandLine = Callable[[Mapping[str, int]], list[str]]
@@ -47,10 +49,17 @@ def launch(
                 ours[name], theirs[name] = (writer, reader) if name in _TO_CHILD else (reader, writer)
                 on_failure.callback(os.close, ours[name])
                 always.callback(os.close, theirs[name])
+            if restraint.user:
+                # Or /dev/stdout and its like, which open these anew, would be forbidden inside.
+                for fd in (*(theirs[name] for name in ("stdout", "stderr", *pipes)), *_memory_files(stdin)):
+                    os.fchown(fd, *restraint.user)
             words = [encoded(word) for word in command({**theirs, **passed})]
             pid = os.fork()
             if pid == 0:
-                kept = [fd for name, fd in {**theirs, **passed}.items() if name not in ("stdout", "stderr")]
+                kept = [fd for name, fd in {**theirs, **passed}.items() if name not in ("stdout", "stderr", "script")]
+                if "script" in theirs:
+                    os.dup2(theirs["script"], SCRIPT)
+                    kept.append(SCRIPT)
                 _become_bwrap(words, (stdin, theirs["stdout"], theirs["stderr"]), kept, restraint)
         on_failure.pop_all()
     for name in _FROM_CHILD:
@@ -58,9 +67,22 @@ def launch(
     return pid, ours
 
 
+def reserve_descriptors() -> None:
+    """Occupy every free descriptor up to SCRIPT, so that no other one of this process ever has its number."""
+    while (fd := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) <= SCRIPT:
+        pass
+    os.close(fd)
+
+
 def encoded(word: str) -> bytes:
     """What is passed to the kernel for `word`; what UTF-8 cannot express becomes a question mark."""
     return word.encode("utf-8", "replace")
+
+
+def _memory_files(fd: int) -> list[int]:
+    """`fd` if it has no name in any folder: what has one is not ours to give away."""
+    status = os.fstat(fd)
+    return [fd] if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 else []
 
 
 def _become_bwrap(

@@ -85,7 +85,9 @@ class Session:
                     header, output, _ = reply_of(ending)
             except (TimeoutError, SandboxError):
                 return ""
-        return header.get("error") or output.decode(errors="replace").strip()[-300:] or f"exit {header.get('exit_code')}"
+        return (
+            header.get("error") or output.decode(errors="replace").strip()[-300:] or f"exit {header.get('exit_code')}"
+        )
 
     async def _send(self, header: Mapping[str, Any], payload: bytes) -> None:
         data = json.dumps(header).encode()

@@ -1,8 +1,8 @@
 """How many sandboxes of which kind to have ready before anybody asks: as many as were lately asked for at once.
 
-    taken(kind)    somebody got one: ready, or made on the spot because none was
-    lacking()      the kind of which one should be made now
-    forgotten()    the kinds nobody asks for any more
+taken(kind)    somebody got one: ready, or made on the spot because none was
+lacking()      the kind of which one should be made now
+forgotten()    the kinds nobody asks for any more
 """
 
 from collections import deque

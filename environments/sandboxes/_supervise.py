@@ -27,6 +27,7 @@ from environments.sandboxes import _cgroups, _kernel, _seccomp, _wire
 from environments.sandboxes._boxes import Files, Place, owner_of
 from environments.sandboxes._cell import Box, Cell
 from environments.sandboxes._jail import LAYER_ID, Jail
+from environments.sandboxes._launch import reserve_descriptors
 from environments.sandboxes._request import Request
 from environments.sandboxes._stock import Stock
 
@@ -60,6 +61,7 @@ class Supervisor:
         self.filter = self.jail.keep("filter", _seccomp.program(os.uname().machine))
         self.cgroups, self._next_uid = cgroups, first_uid
         _allow_many_descriptors()
+        reserve_descriptors()
         self._control, self._slots = control, int(options["max_concurrency"])
         self._selector = selectors.DefaultSelector()
         self._boxes: dict[str, Box] = {}

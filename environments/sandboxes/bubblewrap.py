@@ -14,7 +14,7 @@ import platform
 import sys
 import threading
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 

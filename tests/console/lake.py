@@ -205,6 +205,7 @@ def turn_rows(trajectory: Row) -> Iterator[Row]:
             "observation": f"reply {HOSTILE}" if index == 0 else "",
             "sample_s": 0.5,
             "act_s": 0.1,
+            "state_hash": short_id("s", [trajectory["trajectory_id"], index]) if index == 0 else "",
         }
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from assay.errors import ConfigurationError, EngineError, StoreError
+from assay.errors import ConfigurationError, EngineError, SandboxError, StoreError
 from assay.progress import Event, listening
-from assay.records import Cause, RolloutRequest, Trajectory
+from assay.records import Cause, Failure, RolloutRequest, Trajectory
 from rollouts.collect import collect
 from rollouts.engines.base import Completion, SampleRequest
 from rollouts.plan import missing, plan_groups
-from tests.builders import GREEDY, POLICY, SAMPLED, ToyBackend, ToyDomain, ToyEngine, a_request, a_task
+from tests.builders import GREEDY, POLICY, SAMPLED, ToyBackend, ToyDomain, ToyEngine, ToySandbox, a_request, a_task
 
 
 async def collected(
@@ -76,6 +76,26 @@ async def test_an_episode_that_never_ends_stops_after_its_turns() -> None:
 async def test_truncation_is_graded_with_what_was_there() -> None:
     (trajectory,) = await collected([a_request()], ToyEngine(lambda prompt, i: "x" * 99))
     assert (trajectory.end, trajectory.failure, trajectory.submission) == ("truncated", None, "x" * 16)
+
+
+async def test_every_turn_records_its_state_hash_where_asked() -> None:
+    engine = ToyEngine(lambda prompt, i: "a" if "go on" in prompt else "more")
+    (without,) = await collected([a_request()], engine)
+    (hashed,) = await collected([a_request()], engine, state_hashes=True)
+    assert [turn.state_hash for turn in without.turns] == ["", ""]
+    assert [turn.state_hash for turn in hashed.turns] == ["unchanged", "unchanged"]
+
+
+async def test_a_state_hash_that_cannot_be_taken_is_the_sandboxs_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: ToySandbox) -> str:
+        raise SandboxError("the work dir is gone")
+
+    monkeypatch.setattr(ToySandbox, "state_hash", broken)
+    sandboxes = ToyBackend()
+    (trajectory,) = await collected([a_request()], ToyEngine(), sandboxes, state_hashes=True)
+    assert trajectory.failure == Failure(cause=Cause.SANDBOX, detail="the work dir is gone")
+    assert [turn.completion for turn in trajectory.turns] == ["a"]
+    assert not sandboxes.alive
 
 
 async def test_a_full_context_ends_the_episode_as_truncated() -> None:

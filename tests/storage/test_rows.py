@@ -1,6 +1,7 @@
 """Records survive the tables: what goes in as a record comes back equal."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -28,6 +29,7 @@ from assay.records import (
     Verdict,
     VerifiedTrajectory,
 )
+from storage.catalog import Catalog
 from storage.rows import (
     certificate_rows,
     certificates_from,
@@ -45,9 +47,10 @@ from storage.rows import (
     turn_rows,
     verified_from,
 )
+from storage.store import Store
 from storage.tables import TABLES
 from storage.typed import from_parquet, to_parquet, typed_frame
-from tests.builders import a_task, a_trajectory
+from tests.builders import a_request, a_task, a_trajectory
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 REAL = st.floats(allow_nan=False, allow_infinity=False, width=64)
@@ -104,6 +107,7 @@ def turns(draw: st.DrawFn, index: int) -> Turn:
         observation=draw(TEXT),
         sample_s=draw(REAL),
         act_s=draw(REAL),
+        state_hash=draw(TEXT),
     )
 
 
@@ -292,3 +296,22 @@ def test_metrics_that_json_cannot_hold_are_refused_with_the_owner(value: Any) ->
     )
     with pytest.raises(StoreError, match="Policy p_1: metrics cannot be stored"):
         policy_rows([policy])
+
+
+def test_turns_committed_before_there_were_state_hashes_still_read(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TABLES["turns"]
+    fewer = {name: column for name, column in table.columns.items() if name != "state_hash"}
+    old, new = (a_trajectory(a_request(index=i)) for i in range(2))
+    new = replace(new, turns=(replace(new.turns[0], state_hash="9f"),))
+    with monkeypatch.context() as patch:
+        patch.setitem(TABLES, "turns", type(table)(table.name, table.meaning, table.key, fewer))
+        rows = [{name: value for name, value in row.items() if name in fewer} for row in turn_rows([old])]
+        local.commit("turns", rows, key="old", run_id="r")
+    local.commit("turns", turn_rows([new]), key="new", run_id="r")
+    local.commit("trajectories", trajectory_rows([old, new], 0), key="k", run_id="r")
+    for _ in range(2):
+        for turns in (local.frame("turns"), Catalog(local).sql("FROM turns").pl()):
+            assert trajectories_from(local.frame("trajectories"), turns) == [old, new]
+        local.compact("turns")
