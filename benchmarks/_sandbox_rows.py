@@ -3,13 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from assay.errors import SandboxUnsupported
+from assay.errors import AssayError
 from benchmarks._sandbox_others import PEERS
 from benchmarks._sandbox_ours import Series
 from benchmarks._sandbox_soak import COUNTED
 from benchmarks._sandbox_table import Row
 
-NOT_HERE = (SandboxUnsupported, AttributeError, ImportError)
 # name, ours, other side, its samples, limits
 COMPARED: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("create, run true, destroy", "ours true", "bwrap", "bwrap true", {"max_ratio": 1.15}),
@@ -38,8 +37,8 @@ class Samples:
             return
         try:
             series = await measure()
-        except NOT_HERE as error:
-            self.missing |= dict.fromkeys(names.split(","), str(error))
+        except AssayError as error:
+            self.missing |= dict.fromkeys(names.split(","), str(error).splitlines()[0])
             return
         for name, values in series.items() if keep else ():
             self.rounds.setdefault(name, []).append(values)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from assay.errors import SandboxUnavailable
 from assay.registry import build_plugin
 from benchmarks import _bwrap_side, _sandbox_ours, _sandbox_soak
 from benchmarks._sandbox_others import PEERS, PRINT, Others, bwrap_per_second
@@ -36,16 +37,18 @@ async def run(_: Workload, steps: int) -> SandboxReport:
     samples = Samples()
     backend: Backend = build_plugin("sandbox", BACKEND, {})
     with temporary_folder() as folder, contextlib.closing(backend):
+        found = await backend.probe()
+        if not found.works:
+            raise SandboxUnavailable(found.detail)
         _sandbox_ours.make_project(folder / "project")
         with contextlib.closing(Others(folder / "others")) as others:
             for step in range(steps + 1):
                 await take_round(samples, backend, others, folder, keep=step > 0)
             versions = others.versions
         await take_totals(samples, backend, folder)
-        version = (await backend.probe()).version
     who = "root" if os.getuid() == 0 else "a plain user"
     what = f"Sandboxes as {who}, {steps} rounds of {TIMES}. Only bwrap isolates as ours do; the peers isolate nothing."
-    return SandboxReport(what, tuple(samples.rows()), {"bubblewrap": version, **versions})
+    return SandboxReport(what, tuple(samples.rows()), {"bubblewrap": found.version, **versions})
 
 
 async def take_round(samples: Samples, backend: Backend, others: Others, folder: Path, *, keep: bool) -> None:
