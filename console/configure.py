@@ -32,7 +32,7 @@ def build_config(wishes: Wishes) -> PostTrainConfig:
     """The config asked for. Raises ConfigurationError naming the key, its value and what is allowed."""
     raw = _from_file(wishes.file) if wishes.file else _from_preset(wishes.preset)
     for text in wishes.sets:
-        set_path(raw, *_assignment(text))
+        set_path(raw, *assignment(text))
     for key in ("model", "seed", "iterations"):
         if getattr(wishes, key) is not None:
             raw[key] = getattr(wishes, key)
@@ -66,7 +66,8 @@ def set_path(raw: dict[str, Any], path: str, value: Any) -> None:
     node[last] = value
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, Any]:
+    """The path and the YAML value of `key=value`; ConfigurationError when it is not that."""
     path, equals, value = text.partition("=")
     if not equals or not all(path.split(".")):
         raise ConfigurationError(f"--set {text!r} is not key=value. Example: --set rollout.temperature=1.0.")

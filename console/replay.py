@@ -13,8 +13,7 @@ from assay.config import PluginChoice, PostTrainConfig
 from assay.errors import ConfigurationError, unknown_choice
 from assay.records import Cause
 from assay.registry import build_plugin
-from console.configure import _assignment as assignment
-from console.configure import set_path
+from console.configure import assignment, set_path
 from console.output import clean, one_line, put, put_json, say
 from console.runs import Row
 from console.sql import open_catalog

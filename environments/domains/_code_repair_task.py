@@ -17,8 +17,8 @@ from assay.records import Split, record
 from environments.domains import _code_repair_lists, _code_repair_numbers, _code_repair_texts
 from environments.domains._code_repair_family import Bug, Family, Options, broken, fill
 from environments.domains._code_repair_inputs import GENERATORS
-from environments.domains._code_repair_judge import same
 from environments.domains._common import side
+from environments.verifying.judge import same
 
 FAMILIES = (*_code_repair_lists.FAMILIES, *_code_repair_numbers.FAMILIES, *_code_repair_texts.FAMILIES)
 NUM_VISIBLE = 3

@@ -18,11 +18,11 @@ from assay.records import Cause, Message, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
 from environments.base import Episode, Outcome, Reply, Solutions
 from environments.domains import _code_repair_task as problems
-from environments.domains._code_repair_judge import CaseResult, clipped, run_cases, same
 from environments.domains._code_repair_task import Case, Problem
 from environments.domains._common import MAX_SUBMISSION_CHARS, fenced_block, task_id, task_rng
 from environments.rubric import score
 from environments.sandboxes.base import Backend, Limits, Sandbox, SandboxSpec
+from environments.verifying.judge import CaseResult, clipped, run_cases, same
 
 _LIMITS = Limits(memory_bytes=256 << 20, disk_bytes=8 << 20, max_processes=8, cpu_s=15, max_file_bytes=1 << 20)
 _HIDDEN_KEYS = ("cases", "num_already_right", "solution")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.sandboxes import _kernel
-from environments.sandboxes._jail import LAYER_ID, STAGE, Jail
+from environments.sandboxes._jail import STAGE, Jail
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,8 @@ class Files:
         self.place, self.owner, self._jail = place, owner, jail
         self._numbers = itertools.count()
         self._below = parent.frozen() if parent else [jail.layer(layer) for layer in self._sources()]
-        self._homes = list(parent._homes) if parent else []
         self._home = Home(name, dict(place.limits)["disk_bytes"], owner)
-        self._homes = [home.use() for home in (*self._homes, self._home)]
+        self._homes: list[Home] = [home.use() for home in (*(parent._homes if parent else ()), self._home)]
         self._merged, self._upper = "", ""
         self._snapshots = {"": list(self._below)}
         try:
@@ -177,8 +176,3 @@ class Files:
             os.rmdir(self._merged)
             shutil.rmtree(self._merged.replace("merged", "work"), ignore_errors=True)
             self._merged = ""
-
-
-def owner_of(place: Place, throwaway: tuple[int, int]) -> tuple[int, int]:
-    """The user of a box: one of its own, but where layers are shown, theirs."""
-    return (LAYER_ID, LAYER_ID) if os.getuid() == 0 and (place.layers or place.image) else throwaway

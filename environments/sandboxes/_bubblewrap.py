@@ -49,6 +49,7 @@ class BubblewrapSandbox:
         self._folders: list[int] = []  # the work dir, then the folders that hold what was changed in it
         self._owner = (0, 0)
         self._sessions: dict[str, Session] = {}
+        self._starting = asyncio.Lock()
         self._hashes: dict[tuple[int, int], TreeHash] = {}
         self._num_oom_kills = 0
 
@@ -195,11 +196,12 @@ class BubblewrapSandbox:
         return self._result({**header, "oom_killed": oom_killed}, output)
 
     async def _session(self, name: str) -> Session:
-        session = self._sessions.get(name)
-        if session is None or not session.open:
-            session = self._sessions[name] = Session(self._client, self.id, name)
-            await session.start(self._resolved.spec.env)
-        return session
+        async with self._starting:
+            session = self._sessions.get(name)
+            if session is None or not session.open:
+                session = self._sessions[name] = Session(self._client, self.id, name)
+                await session.start(self._resolved.spec.env)
+            return session
 
     async def _more_oom_kills(self) -> bool:
         """Whether the memory limit ended a process since this was last asked."""

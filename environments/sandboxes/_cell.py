@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from environments.sandboxes import _memory, _wire
 from environments.sandboxes._boxes import Files
@@ -36,12 +36,16 @@ _SAID_BY_SHELL = re.compile(r"/dev/fd/\d+: (line )?\d+: (exec: )?")
 
 @dataclass(eq=False, slots=True)
 class Box:
-    """The supervisor's side of one sandbox. `group` names its cgroup; `ready` is a cell that waits for a command."""
+    """The supervisor's side of one sandbox. `group` names its cgroup; `ready` is a cell that waits for a command.
+
+    Processes are counted per user. A box's own user is limited `before` bwrap starts; a user who has more processes
+    `after`, inside; and where the cgroup counts them, that is the limit.
+    """
 
     group: str
     files: Files
     limits: Mapping[str, int]
-    own_user: bool
+    count: Literal["before", "after", "group"]
     id: str = ""
     cells: set["Cell"] = field(default_factory=set)
     sessions: dict[str, "Cell"] = field(default_factory=dict)
@@ -133,8 +137,8 @@ class Cell:
         limits = {name: value for name, value in self.box.limits.items() if not (endless and name == "cpu_s")}
         user = self.box.files.owner if os.getuid() == 0 else None
         groups = self._host.cgroups.doors(self.box.group) if self._host.cgroups else []
-        restraint = Restraint(user=user, own_user=self.box.own_user, limits=limits, groups=groups)
-        pipes = pipes if self.box.own_user else (*pipes, "block")
+        restraint = Restraint(user=user, own_user=self.box.count == "before", limits=limits, groups=groups)
+        pipes = (*pipes, "block") if self.box.count == "after" else pipes
         filter_fd = os.open(self._host.filter, os.O_RDONLY | os.O_CLOEXEC)  # bwrap reads it to its end
         try:
             descriptors = {"seccomp": filter_fd, **(passed or {})}
@@ -204,7 +208,6 @@ class Cell:
         if self._killed:
             self._signal_tree()
         elif "block" in self._pipes:
-            # Set earlier, it would count every process of a user who has others.
             most = self.box.limits["max_processes"]
             try:
                 resource.prlimit(self._init, resource.RLIMIT_NPROC, (most, most))

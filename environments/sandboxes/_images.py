@@ -73,7 +73,7 @@ def _folder(path: str) -> Layer:
 def _unpacked(path: str, cache: Path, max_bytes: int, max_entries: int) -> Layer:
     with open(path, "rb") as file:
         before = os.fstat(file.fileno())
-        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         final = cache / digest
         cache.mkdir(parents=True, exist_ok=True)
         if not final.is_dir():

@@ -16,11 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from environments.sandboxes import _kernel
+from environments.sandboxes._users import of_layers
 
 INSIDE_ID = 1000  # uid and gid a program sees itself as
 STAGE = "/tmp"  # exists everywhere; only the supervisor sees what is mounted here
-# Layers belong to one user in all sandboxes of this machine's root: what is shown to many cannot be each one's own.
-LAYER_ID = 900_000
 _PYTHON = "/opt/python"
 _IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -78,7 +77,7 @@ class Jail:
             path = self._path(source)
             status = os.stat(path)
             if self._as_root:
-                _kernel.bind_as(path, target, (status.st_uid, status.st_gid), (LAYER_ID, LAYER_ID))
+                _kernel.bind_as(path, target, (status.st_uid, status.st_gid), of_layers())
             else:
                 _kernel.bind(path, target)
             self._shown[source] = target

@@ -93,12 +93,12 @@ def bind_as(source: str, target: str, owner: tuple[int, int], shown: tuple[int, 
         try:
             what = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV | _MOUNT_ATTR_IDMAP
             attributes = struct.pack("=QQQQ", what, 0, 0, namespace)
-            call = (ctypes.c_long(_SYS_MOUNT_SETATTR), ctypes.c_int(tree), b"", ctypes.c_uint(_AT_EMPTY_PATH))
-            result = _libc.syscall(*call, attributes, ctypes.c_size_t(len(attributes)))
+            number, place = ctypes.c_long(_SYS_MOUNT_SETATTR), (ctypes.c_int(tree), b"")
+            size = ctypes.c_size_t(len(attributes))
+            result = _libc.syscall(number, *place, ctypes.c_uint(_AT_EMPTY_PATH), attributes, size)
             _check(result, f"show the files of {source} as another user's")
-            call = (ctypes.c_long(_SYS_MOVE_MOUNT), ctypes.c_int(tree), b"", ctypes.c_int(_AT_FDCWD))
-            result = _libc.syscall(*call, os.fsencode(target), ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH))
-            _check(result, f"mount {source} on {target}")
+            number, to = ctypes.c_long(_SYS_MOVE_MOUNT), (ctypes.c_int(_AT_FDCWD), os.fsencode(target))
+            _check(_libc.syscall(number, *place, *to, ctypes.c_uint(_MOVE_MOUNT_F_EMPTY_PATH)), f"mount on {target}")
         finally:
             os.close(tree)
 

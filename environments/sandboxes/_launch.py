@@ -1,6 +1,6 @@
 """From the supervisor to bwrap: the fork, and what the child gives up before it becomes bwrap.
 
-pipes: stdout, stderr (its output), status (bwrap's report), block (PID 1 waits on it), script (what to run, see `_cell`)
+pipes: stdout, stderr (its output), status (bwrap's report), block (PID 1 waits on it), script (what to run)
 """
 
 import contextlib

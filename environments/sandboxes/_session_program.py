@@ -10,6 +10,8 @@ of PID 1. Standard library only, no imports of ours: the file travels as text.
 A frame is four bytes of length, that much JSON, and as many raw bytes as the JSON's `size` says.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import fcntl
@@ -21,17 +23,22 @@ import signal
 import socket
 import sys
 import time
+from typing import Any
+
+Header = dict[str, Any]
+Frame = tuple[Header, bytes]
 
 CHUNK = 65536
 MAX_STATE = 1 << 20
 FLOOD_FACTOR = 16
 KILL_S = 2.0
 BASH, SHELL = "/bin/bash", "/bin/sh"
-LEFT_OPEN = []  # pipes of earlier commands whose background jobs still hold them
+LEFT_OPEN: list[int] = []  # pipes of earlier commands whose background jobs still hold them
 # Descriptors of a shell: 7 the command, 8 the state it begins with, 9 the state it leaves.
 BASH_PROGRAM = """
 . /dev/fd/8 2>/dev/null; exec 8<&-
-trap '{ set +xv; declare -p; declare -f; alias -p; shopt -p; shopt -po; printf "cd %q\\n" "$PWD"; } >&9 2>/dev/null' EXIT
+trap '{ set +xv; declare -p; declare -f; alias -p; shopt -p; shopt -po
+printf "cd %q\\n" "$PWD"; } >&9 2>/dev/null' EXIT
 __command=$(</dev/fd/7); exec 7<&-
 eval "unset __command; $__command"
 """
@@ -43,9 +50,10 @@ eval "unset __command; $__command"
 """
 
 
-def main(control, work_dir):
+def main(control: socket.socket, work_dir: str) -> None:
     """Serve commands until the other side closes, or until it has to give up: then everything ends with PID 1."""
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable: no other process may look into this one
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what PID 1 does not handle, nobody inside can send it
     control.setblocking(True)
     waker = wake_on_child()
     shell = Shell(b"", work_dir)
@@ -57,14 +65,14 @@ def main(control, work_dir):
         shell = Shell(shell.state, work_dir)
 
 
-def await_order(control):
+def await_order(control: socket.socket) -> Frame | None:
     """The next command; what background jobs print meanwhile is read and dropped, or they would stall."""
-    while control not in (ready := select.select([control, *LEFT_OPEN], [], [])[0]):
+    while control.fileno() not in (ready := select.select([control.fileno(), *LEFT_OPEN], [], [])[0]):
         drop(ready)
     return receive(control)
 
 
-def drop(readers):
+def drop(readers: list[int]) -> None:
     for fd in readers:
         try:
             ended = not os.read(fd, CHUNK)
@@ -78,20 +86,21 @@ def drop(readers):
 class Shell:
     """A shell that waits for its one command."""
 
-    def __init__(self, state, work_dir):
+    def __init__(self, state: bytes, work_dir: str) -> None:
         self.state = state
         self.path = BASH if os.path.exists(BASH) else SHELL
         self.before = processes()
         self.failure = ""
         self.pid = -1
-        self.fds = {}
+        self.fds: dict[str, int] = {}
+        self.unsent: dict[str, memoryview] = {}
         try:
             self.start(work_dir)
         except OSError as error:
             # Background jobs may have used up what there is; the next command is told, and may end them.
             self.failure = f"No shell could be started: {error.strerror}.\n"
 
-    def start(self, work_dir):
+    def start(self, work_dir: str) -> None:
         theirs = {}
         for name, target in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("command", 7), ("state", 8), ("left", 9)):
             reader, writer = os.pipe()
@@ -108,7 +117,7 @@ class Shell:
                 os.close(fd)
         self.push()
 
-    def push(self):
+    def push(self) -> None:
         """Write what the shell still has to read, as far as there is room."""
         for name, view in list(self.unsent.items()):
             with contextlib.suppress(BlockingIOError, BrokenPipeError):
@@ -119,7 +128,7 @@ class Shell:
                 del self.unsent[name]
                 os.close(self.fds.pop(name))
 
-    def run(self, header, stdin, control, waker):
+    def run(self, header: Header, stdin: bytes, control: socket.socket, waker: int) -> Frame:
         """Run a command to its end, its time-out or a flood; the result's header and its output."""
         began = time.monotonic()
         if self.pid < 0:
@@ -146,24 +155,24 @@ class Shell:
                 LEFT_OPEN.append(fd)  # a background job has it, too, and may go on printing
             else:
                 os.close(fd)
-        result = self.result(status, killed, began, seen, caps, len(output["stdout"]))
+        result = self.result(status, killed, began, seen, caps)
         data = bytes(output["stdout"] + output["stderr"])
-        return {**result, "size": len(data)}, data
+        return {**result, "num_stdout": len(output["stdout"]), "size": len(data)}, data
 
-    def wait(self, control, waker, deadline):
+    def wait(self, control: socket.socket, waker: int, deadline: float) -> None:
         readers = [self.fds[name] for name in ("stdout", "stderr", "left") if name in self.fds]
         writers = [self.fds[name] for name in self.unsent]
         left = max(0.0, deadline - time.monotonic())
-        ready, writable, _ = select.select([*readers, waker, control, *LEFT_OPEN], writers, [], left)
+        ready, writable, _ = select.select([*readers, waker, control.fileno(), *LEFT_OPEN], writers, [], left)
         drop([fd for fd in ready if fd in LEFT_OPEN])
         if waker in ready:
             os.read(waker, CHUNK)
-        if control in ready and not control.recv(1, socket.MSG_PEEK):
+        if control.fileno() in ready and not control.recv(1, socket.MSG_PEEK):
             sys.exit()  # nobody waits any more
         if writable:
             self.push()
 
-    def pull(self, output, seen, caps):
+    def pull(self, output: dict[str, bytearray], seen: dict[str, int], caps: dict[str, int]) -> None:
         for name, kept in output.items():
             if name not in self.fds:
                 continue
@@ -175,7 +184,7 @@ class Shell:
                         return  # a flood: look at the time before going on
                 os.close(self.fds.pop(name))
 
-    def reaped(self):
+    def reaped(self) -> tuple[int, resource.struct_rusage] | None:
         """(wait status, resource usage) of the shell once it has ended; orphans are reaped on the way."""
         found = None
         with contextlib.suppress(ChildProcessError):
@@ -187,19 +196,25 @@ class Shell:
                     found = status, usage
         return found
 
-    def result(self, status, killed, began, seen, caps, num_stdout):
+    def result(
+        self,
+        status: tuple[int, resource.struct_rusage],
+        killed: str,
+        began: float,
+        seen: dict[str, int],
+        caps: dict[str, int],
+    ) -> Header:
         code, usage = os.waitstatus_to_exitcode(status[0]), status[1]
         return {
             **ended(code if killed != "timed_out" else None, began),
             "timed_out": killed == "timed_out",
             "truncated": any(seen.get(name, 0) > caps[name] for name in ("stdout", "stderr")),
-            "num_stdout": num_stdout,
             "cpu_s": usage.ru_utime + usage.ru_stime,
             "peak_memory_bytes": usage.ru_maxrss * 1024,
         }
 
 
-def ended(code, began):
+def ended(code: int | None, began: float) -> Header:
     """`code`: an exit code, minus a signal, or None. Above 128 it is the shell telling of a signal."""
     if code is not None and 128 < code <= 128 + signal.NSIG:
         code = 128 - code
@@ -214,12 +229,12 @@ def ended(code, began):
     }
 
 
-def become_shell(path, theirs, work_dir):
+def become_shell(path: str, theirs: dict[int, int], work_dir: str) -> None:
     """In the child; does not return."""
     try:
         os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)  # Python's own choices are not the shell's
         above = {target: fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for target, fd in theirs.items()}
         for target, fd in above.items():
             os.dup2(fd, target)
@@ -235,17 +250,17 @@ def become_shell(path, theirs, work_dir):
         os._exit(126)
 
 
-def limit(pid, cpu_s):
+def limit(pid: int, cpu_s: int) -> None:
     """Processor time is counted per process and the shell has used next to none."""
     with contextlib.suppress(OSError):
         resource.prlimit(pid, resource.RLIMIT_CPU, (cpu_s, cpu_s))
 
 
-def flood(header):
+def flood(header: Header) -> int:
     return FLOOD_FACTOR * (header["max_output"] + CHUNK) + MAX_STATE
 
 
-def processes():
+def processes() -> dict[int, int]:
     """Every process but this one, as {pid: parent}."""
     found = {}
     for name in os.listdir("/proc"):
@@ -255,7 +270,7 @@ def processes():
     return found
 
 
-def kill_since(before):
+def kill_since(before: dict[int, int]) -> None:
     """Kill what a command started: every process that is neither from before nor a descendant of one of those."""
     end = time.monotonic() + KILL_S
     while time.monotonic() < end:
@@ -271,7 +286,7 @@ def kill_since(before):
     sys.exit("what a command started could not be ended")
 
 
-def descends(pid, parents, before):
+def descends(pid: int, parents: dict[int, int], before: dict[int, int]) -> bool:
     while pid in parents:
         if pid in before:
             return True
@@ -279,7 +294,7 @@ def descends(pid, parents, before):
     return False
 
 
-def zombie(pid):
+def zombie(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
@@ -287,7 +302,7 @@ def zombie(pid):
         return True
 
 
-def wake_on_child():
+def wake_on_child() -> int:
     """A descriptor that becomes readable when a child ends."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -297,21 +312,23 @@ def wake_on_child():
     return reader
 
 
-def send(control, header, payload=b""):
+def send(control: socket.socket, header: Header, payload: bytes = b"") -> None:
     data = json.dumps(header).encode()
     control.sendall(len(data).to_bytes(4, "big") + data + payload)
 
 
-def receive(control):
+def receive(control: socket.socket) -> Frame | None:
     """(header, payload), or None when the other side has closed."""
     length = exactly(control, 4)
-    if length is None:
+    data = None if length is None else exactly(control, int.from_bytes(length, "big"))
+    if data is None:
         return None
-    header = json.loads(exactly(control, int.from_bytes(length, "big")))
-    return header, exactly(control, header["size"])
+    header = json.loads(data)
+    payload = exactly(control, header["size"])
+    return None if payload is None else (header, payload)
 
 
-def exactly(control, size):
+def exactly(control: socket.socket, size: int) -> bytes | None:
     data = bytearray()
     while len(data) < size:
         chunk = control.recv(size - len(data))

@@ -21,15 +21,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from environments.sandboxes import _cgroups, _kernel, _seccomp, _wire
-from environments.sandboxes._boxes import Files, Place, owner_of
+from environments.sandboxes._boxes import Files, Place
 from environments.sandboxes._cell import Box, Cell
-from environments.sandboxes._jail import LAYER_ID, Jail
+from environments.sandboxes._jail import Jail
 from environments.sandboxes._launch import reserve_descriptors
 from environments.sandboxes._request import Request
 from environments.sandboxes._stock import Stock
+from environments.sandboxes._users import of_layers, throwaway
 
 _LIMITS = (
     "cpu_s_per_process",
@@ -45,9 +46,6 @@ _REFILL_S = 0.003  # after the last request, so that making stock delays nobody
 _IDLE_S = 30.0  # a kind of sandbox that nobody asked for so long is no longer kept ready
 _LOOK_S = 0.1  # between looks at the memory of running commands, where no cgroup counts it
 _SESSION_PROGRAM = Path(__file__).with_name("_session_program.py").read_text()
-_UIDS = range(900_001, 965_536)  # nobody's: far above what distributions hand out to people and services
-_SMALL_SESSION_PROGRAM = Path(__file__).with_name("_session_program.py").read_text()
-_UIDS = range(61_184, 65_000)  # systemd's pool for throw-away users, for containers that map 65,536 ids
 
 
 class Supervisor:
@@ -77,7 +75,8 @@ class Supervisor:
         """Limits that hold here and what can be done. Without cgroups memory is limited per process, watched in sum."""
         memory = ["memory_bytes"] if self.cgroups else ["memory_bytes_per_process", "memory_bytes_watched"]
         can = ["session", "mounts", "own_pids", *(["cgroup"] if self.cgroups else [])]
-        can += [] if self.jail.overlays else ["layers", "snapshot", "fork", "image"]
+        if not self.jail.overlays and (not self.as_root or self.cgroups or _may_limit_others()):
+            can += ["layers", "snapshot", "fork", "image"]
         return {"limits": sorted([*_LIMITS, *memory]), "capabilities": sorted(can)}
 
     def serve(self) -> None:
@@ -254,12 +253,12 @@ class Supervisor:
 
     def _make_box(self, place: Place, parent: Box | None) -> Box:
         self._next_uid += 1
-        mine = (os.getuid(), os.getgid())
+        shared = of_layers()
         if parent:
             owner = parent.files.owner
         else:
-            owner = owner_of(place, _throwaway(self._next_uid)) if self.as_root else mine
-        own_user = self.as_root and parent is None and owner[0] != LAYER_ID
+            owner = throwaway(self._next_uid) if self.as_root and not (place.layers or place.image) else shared
+        count = self._count(owned=parent is None and owner != shared)
         limits, group = dict(place.limits), f"box{next(self._numbers)}"
         files = Files(group, place, self.jail, owner, parent.files if parent else None)
         try:
@@ -269,7 +268,13 @@ class Supervisor:
         except OSError:
             files.remove()
             raise
-        return Box(group=group, files=files, limits=limits, own_user=own_user)
+        return Box(group=group, files=files, limits=limits, count=count)
+
+    def _count(self, *, owned: bool) -> Literal["before", "after", "group"]:
+        """How a box's processes are limited, see `Box`."""
+        if owned:
+            return "before"
+        return "group" if self.as_root and self.cgroups else "after"
 
     def _box(self, header: dict[str, Any], connection: socket.socket) -> Box | None:
         """The box of a request that it can still act on; None after having answered why not."""
@@ -385,17 +390,11 @@ class Supervisor:
             cell.kill("cancelled")
 
 
-def _throwaway(number: int) -> tuple[int, int]:
-    """A uid and gid that no person has; the next number gives other ones."""
-    uids = _UIDS if _is_mapped(_UIDS[-1]) else _SMALL_UIDS
-    uid = uids[number % len(uids)]
-    return uid, uid
-
-
-def _is_mapped(uid: int) -> bool:
-    """Whether this process could become `uid`: in a container with few user ids it could not."""
-    with open("/proc/self/uid_map") as file:
-        return any(int(first) <= uid < int(first) + int(count) for first, _, count in map(str.split, file))
+def _may_limit_others() -> bool:
+    """Whether this root may set limits of another user's processes (CAP_SYS_RESOURCE, number 24)."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("CapEff:"))
+    return bool(int(line.split()[1], 16) >> 24 & 1)
 
 
 def _allow_many_descriptors() -> None:

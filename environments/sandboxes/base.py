@@ -139,7 +139,11 @@ class Sandbox(Protocol):
     """One isolated place. Paths are relative to its work dir."""
 
     id: str
-    capabilities: Set[str]
+
+    @property
+    def capabilities(self) -> Set[str]:
+        """What of the optional things it can do."""
+        ...
 
     async def exec(
         self,

@@ -215,3 +215,6 @@ class _Counting:
 
     async def probe(self) -> BackendReport:
         return await self._backend.probe()
+
+    def close(self) -> None:
+        self._backend.close()

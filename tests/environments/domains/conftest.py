@@ -33,3 +33,6 @@ class NoPlace:
 
     async def probe(self) -> BackendReport:
         raise AssertionError("not probed")
+
+    def close(self) -> None:
+        pass

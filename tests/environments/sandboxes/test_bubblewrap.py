@@ -201,9 +201,10 @@ async def test_a_closed_backend_leaves_no_process_mount_or_group(backend: Bubble
         await sandbox.exec(["true"])
 
 
-async def test_commands_cut_off_at_any_moment_leave_nothing_in_the_supervisor(backend: Bubblewrap) -> None:
+async def test_commands_cut_off_at_any_moment_leave_nothing_in_the_supervisor() -> None:
     if os.getuid() != 0:
         pytest.skip("only root may look into the supervisor")
+    backend = Bubblewrap(Bubblewrap.Config(num_ready=0))
 
     async def cut_off(number: int) -> None:
         sandbox = await backend.create(SandboxSpec())
@@ -224,6 +225,7 @@ async def test_commands_cut_off_at_any_moment_leave_nothing_in_the_supervisor(ba
     before = holdings(supervisor)
     await asyncio.gather(*(cut_off(number) for number in range(1, 31)))
     await asyncio.to_thread(wait_until, lambda: all(map(operator.le, holdings(supervisor), before)))
+    backend.close()
 
 
 def holdings(process: Path) -> list[int]:

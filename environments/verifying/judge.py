@@ -1,17 +1,19 @@
-"""Run an untrusted function on given arguments in a sandbox, and compare what comes back outside of it.
+"""Run untrusted code on given arguments in a sandbox, and compare what comes back outside of it.
 
     here                                   sandbox (own process, no expected values inside)
     code, entry, arguments --- stdin --->  define the function, call it once per argument list
     compare with the expected values <---  one JSON line per call, on a descriptor printing does not reach
 
 The code under test can lie about what it returned, but it would have to know the answer: an `__eq__` that is
-always true, `os._exit(0)` or a forged report gain nothing.
+always true, `os._exit(0)` or a forged report gain nothing. What scores this way is `out_of_process`.
 """
 
 import json
 import math
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
+from pathlib import Path
 from typing import Any
 
 from assay.errors import SandboxError
@@ -20,61 +22,27 @@ from environments.sandboxes.base import Sandbox
 
 CASE_CPU_S = 0.5
 _MAX_RESULT_CHARS = 10_000
+_FOLDER = "project"
+_HARNESS = Path(__file__).with_name("_harness.py").read_text()
 
-# Runs inside the sandbox. CPU time, not wall time, bounds a call: a busy machine must not fail a right answer.
-_HARNESS = f"""
-import json, os, signal, sys
-job = json.loads(sys.stdin.buffer.read())
-out, null = os.dup(1), os.open(os.devnull, os.O_RDWR)
-for fd in (0, 1, 2):
-    os.dup2(null, fd)
-def tell(**line):
-    text = "\\n" + job["nonce"] + json.dumps(line, allow_nan=False) + "\\n"
-    data = text.encode()
-    while data:
-        data = data[os.write(out, data):]
-def say(error):
-    try:
-        return (type(error).__name__ + ": " + str(error))[:120]
-    except BaseException:
-        return "an exception that cannot be shown"
-def late(signum, frame):
-    raise TimeoutError("took more than {CASE_CPU_S:g} s of CPU time")
-def call(function, args):
-    signal.setitimer(signal.ITIMER_PROF, {CASE_CPU_S}, {CASE_CPU_S})
-    try:
-        value = function(*args)
-        if len(json.dumps(value, allow_nan=False)) > {_MAX_RESULT_CHARS}:
-            raise ValueError("returned too much")
-        return {{"value": value}}
-    except BaseException as error:
-        return {{"error": say(error)}}
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-def define():
-    signal.setitimer(signal.ITIMER_PROF, {CASE_CPU_S}, {CASE_CPU_S})
-    try:
-        names = {{"__name__": "answer"}}
-        exec(compile(job["code"], "answer", "exec"), names)
-        if job["entry"] not in names:
-            raise NameError("no function named " + job["entry"])
-        return names[job["entry"]]
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-signal.signal(signal.SIGPROF, late)
-tell(ready=True)
-try:
-    function = define()
-except BaseException as error:
-    tell(end=say(error))
-else:
-    for number, args in enumerate(job["inputs"]):
-        result = call(function, args)
-        tell(case=number, **result)
-        if result.get("error", "").startswith("TimeoutError"):
-            tell(end="stopped after a call that " + result["error"][14:])
-            break
-"""
+
+@record
+class Project:
+    """Source files by path, such as `shop/cart.py`, and the function or class `entry` of `module` (`shop.cart`)."""
+
+    files: Mapping[str, str]
+    module: str
+    entry: str
+
+
+@record
+class Call:
+    """Arguments as JSON data. With `then`, methods (name, arguments) are called in turn on what the call returned,
+    and the result is the list of what these gave."""
+
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    then: Sequence[tuple[str, Sequence[Any]]] = ()
 
 
 @record
@@ -83,6 +51,10 @@ class CaseResult:
 
     value: Any = None
     error: str | None = None
+
+    def gives(self, expected: Any) -> bool:
+        """Whether the call returned a value equal to `expected`, as `same` has it."""
+        return self.error is None and same(self.value, expected)
 
     def shown(self) -> str:
         """For people and the policy: `returned 3` or `raised KeyError: 'b'`."""
@@ -96,10 +68,34 @@ async def run_cases(
 
     Raises SandboxError when not even the interpreter came up: then nothing can be said about the code.
     """
+    calls = [Call(args=args) for args in inputs]
+    return await _run(sandbox, {"code": code, "entry": entry}, calls, timeout_s, CASE_CPU_S)
+
+
+async def run_project(
+    sandbox: Sandbox, project: Project, calls: Sequence[Call], *, timeout_s: float, case_cpu_s: float = CASE_CPU_S
+) -> list[CaseResult]:
+    """As `run_cases`, for code in several files; give a fresh sandbox, and only paths that `take_sources` let through.
+
+    `case_cpu_s` is the CPU time of importing the module, and of each call.
+    """
+    for path, text in project.files.items():
+        await sandbox.write(f"{_FOLDER}/{path}", text.encode("utf-8", "surrogatepass"))
+    job = {"folder": _FOLDER, "module": project.module, "entry": project.entry}
+    return await _run(sandbox, job, calls, timeout_s, case_cpu_s)
+
+
+async def _run(
+    sandbox: Sandbox, job: Mapping[str, Any], calls: Sequence[Call], timeout_s: float, case_cpu_s: float
+) -> list[CaseResult]:
     nonce = secrets.token_hex(8)
-    job = json.dumps({"code": code, "entry": entry, "inputs": list(inputs), "nonce": nonce})
+    limits = {"case_cpu_s": case_cpu_s, "max_result_chars": _MAX_RESULT_CHARS}
+    text = json.dumps({**job, **limits, "calls": [asdict(call) for call in calls], "nonce": nonce})
     done = await sandbox.exec(
-        ["python3", "-I", "-S", "-B", "-c", _HARNESS], stdin=job.encode(), timeout_s=timeout_s, max_output=1 << 20
+        ["python3", "-I", "-S", "-B", "-c", _HARNESS],
+        stdin=text.encode(),
+        timeout_s=timeout_s,
+        max_output=(1 << 20) + 2 * _MAX_RESULT_CHARS * len(calls),
     )
     lines = _lines(done.stdout, nonce)
     if not any("ready" in line for line in lines):
@@ -108,7 +104,7 @@ async def run_cases(
             f"{done.timed_out}): {done.stderr[-300:]!r}. Check that python3 runs there."
         )
     missing = f"no result within {timeout_s:g} s" if done.timed_out else "the process ended before it returned"
-    return _results(lines, len(inputs), missing)
+    return _results(lines, len(calls), missing)
 
 
 def _lines(stdout: str, nonce: str) -> list[dict[str, Any]]:
@@ -116,11 +112,15 @@ def _lines(stdout: str, nonce: str) -> list[dict[str, Any]]:
     for line in stdout.split("\n"):
         if line.startswith(nonce):
             try:
-                entry = json.loads(line[len(nonce) :])
+                entry = json.loads(line[len(nonce) :], parse_constant=_refuse)
             except (ValueError, RecursionError):
                 continue
             found += [entry] if isinstance(entry, dict) else []
     return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _results(lines: list[dict[str, Any]], num_cases: int, missing: str) -> list[CaseResult]:
@@ -138,7 +138,7 @@ def _result(lines: list[dict[str, Any]], missing: str) -> CaseResult:
         return CaseResult(error=missing if not lines else "several results for one call")
     if "value" in lines[0]:
         return CaseResult(value=lines[0]["value"])
-    return CaseResult(error=str(lines[0].get("error", missing)))
+    return CaseResult(error=str(lines[0].get("error", missing)).encode("utf-8", "replace").decode())
 
 
 def same(found: Any, expected: Any) -> bool:
