@@ -26,16 +26,22 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Our p50 over theirs, the median of the rounds: neighbours in time share the machine's load."""
-        if not self.ours or not self.theirs:
+        """Our p50 over theirs, the median of the rounds: neighbours in time share the machine's load.
+
+        Where one side has other rounds than the other, of all values.
+        """
+        ours, theirs = p50(self.ours), p50(self.theirs)
+        if ours is None or theirs is None:
             return None
+        if len(self.ours) != len(self.theirs):
+            return ours / theirs
         return median(median(ours) / median(theirs) for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
     @property
     def met(self) -> bool | None:
-        """Whether every limit was kept; None where there is no limit, or nothing to hold against it."""
+        """Whether every limit was kept, below zero as well as above; None where there is no limit, or nothing to hold against it."""
         pairs = ((self.max_ratio, self.ratio), (self.max_p50, p50(self.ours)))
-        kept = [value <= limit for limit, value in pairs if limit is not None and value is not None]
+        kept = [abs(value) <= limit for limit, value in pairs if limit is not None and value is not None]
         return all(kept) if kept else None
 
     def as_json(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from benchmarks import _bwrap_side, _sandbox_ours, _sandbox_soak
 from benchmarks._sandbox_others import PEERS, PRINT, Others, bwrap_per_second
 from benchmarks._sandbox_ours import Series, stopwatch
 from benchmarks._sandbox_rows import Samples
+from benchmarks._sandbox_soak import COUNTED
 from benchmarks._sandbox_table import SandboxReport
 from benchmarks.workload import Workload
 from environments.sandboxes.base import Backend
@@ -47,7 +48,7 @@ async def run(_: Workload, steps: int) -> SandboxReport:
             versions = others.versions
         await take_totals(samples, backend, folder)
     who = "root" if os.getuid() == 0 else "a plain user"
-    what = f"Sandboxes as {who}, {steps} rounds of {TIMES}. Only bwrap isolates as ours do; the peers isolate nothing."
+    what = f"Sandboxes as {who}, {steps} rounds of {TIMES}. Only bwrap isolates as ours do. Ratios: median of rounds."
     return SandboxReport(what, tuple(samples.rows()), {"bubblewrap": found.version, **versions})
 
 
@@ -64,7 +65,6 @@ async def take_round(samples: Samples, backend: Backend, others: Others, folder:
     await take("swe-rex session,swe-rex session first", partial(others.session, SLOW_TIMES))
     await take("take", partial(_sandbox_ours.takes, backend, TIMES))
     await take("reset", partial(_sandbox_ours.reset, backend, project, TIMES))
-    await take("cp", partial(_copy, project, folder / "copy"))
     await take("snapshot", partial(_sandbox_ours.snapshot, backend, project, SLOW_TIMES))
 
 
@@ -82,8 +82,8 @@ async def take_totals(samples: Samples, backend: Backend, folder: Path) -> None:
             samples.rounds.setdefault("rate", []).append([ours])
             samples.rounds.setdefault("bwrap rate", []).append([bwrap_per_second(workers, RATE_S)])
     await samples.take("memory", partial(_sandbox_soak.idle_memory, backend))
-    left = await _sandbox_soak.soak(backend, SOAK_TIMES)
-    samples.rounds |= {name: [[float(number)]] for name, number in left.items()}
+    await samples.take("cp", partial(_copy, folder / "project", folder / "copy"))
+    await samples.take(COUNTED[0], _leftovers)
 
 
 @contextlib.contextmanager
@@ -107,6 +107,13 @@ def temporary_folder() -> Iterator[Path]:
 
 async def _lifecycles(backend: Backend, name: str, argv: list[str]) -> Series:
     return {name: await _sandbox_ours.repeated(TIMES, partial(_sandbox_ours.lifecycle, backend, argv))}
+
+
+async def _leftovers() -> Series:
+    # A backend of its own: one that has worked may be letting go of what it had ready.
+    with contextlib.closing(build_plugin("sandbox", BACKEND, {})) as fresh:
+        left = await _sandbox_soak.soak(fresh, SOAK_TIMES)
+    return {name: [float(number)] for name, number in left.items()}
 
 
 async def _copy(source: Path, target: Path) -> Series:

@@ -37,6 +37,10 @@ def test_a_ratio_is_the_median_over_rounds_of_how_the_medians_compare() -> None:
     assert TWO_ROUNDS.ratio == pytest.approx((2.0 / 1.0 + 4.0 / 4.0) / 2)
 
 
+def test_a_side_measured_once_is_compared_with_all_rounds_of_the_other() -> None:
+    assert Row("a", ours=((1.0,), (2.0,), (6.0,)), theirs=((4.0,),)).ratio == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(
     ("row", "met"),
     [
@@ -44,6 +48,7 @@ def test_a_ratio_is_the_median_over_rounds_of_how_the_medians_compare() -> None:
         (Row("a", ours=((1.1,),), theirs=((1.0,),), max_ratio=1.0), False),
         (Row("a", ours=((3.0,),), max_p50=3.0), True),
         (Row("a", ours=((1.0,),), max_p50=0.0), False),
+        (Row("a", ours=((-1.0,),), max_p50=0.0), False),
         (Row("a", ours=((1.0,),)), None),
         (Row("a", max_p50=3.0, missing="no session"), None),
     ],
