@@ -28,7 +28,7 @@ class Others:
             python = ensure_venv("peers", "requirements-peers.txt")
             worker = [python, Path(__file__).with_name("_peers_worker.py")]
             self._peers = Worker(worker, folder / "peers.log", os.environ | {"HOME": str(folder)})
-        except AssayError as error:
+        except (AssayError, OSError) as error:
             self._missing = str(error).splitlines()[0]
 
     @property

@@ -140,7 +140,7 @@ async def test_lifecycles_leave_nothing_and_a_sandbox_that_stays_is_counted(back
     await sandbox.destroy()
     assert after["descriptors"] > before["descriptors"]
     assert after["temporary files"] > before["temporary files"]
-    assert after["processes"] == before["processes"] + 1
+    assert after["processes"] > before["processes"]
 
 
 async def test_a_lifecycle_whose_command_fails_is_no_measurement(backend: Backend) -> None:
