@@ -39,7 +39,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether every limit was kept, below zero as above; None where there is none, or nothing to hold against it."""
+        """Whether every limit was kept, below zero as above; None where there is none, or no value."""
         pairs = ((self.max_ratio, self.ratio), (self.max_p50, p50(self.ours)))
         kept = [abs(value) <= limit for limit, value in pairs if limit is not None and value is not None]
         return all(kept) if kept else None

@@ -47,6 +47,8 @@ async def run(_: Workload, steps: int) -> SandboxReport:
                 await take_round(samples, backend, others, folder, keep=step > 0)
             versions = others.versions
         await take_totals(samples, backend, folder)
+        backend.close()
+        await samples.take(COUNTED[0], _leftovers)
     who = "root" if os.getuid() == 0 else "a plain user"
     what = f"Sandboxes as {who}, {steps} rounds of {TIMES}. Only bwrap isolates as ours do. Ratios: median of rounds."
     return SandboxReport(what, tuple(samples.rows()), {"bubblewrap": found.version, **versions})
@@ -69,7 +71,7 @@ async def take_round(samples: Samples, backend: Backend, others: Others, folder:
 
 
 async def take_totals(samples: Samples, backend: Backend, folder: Path) -> None:
-    """How many per second, how large, and what is left behind."""
+    """How many per second, how large, and how long a copy takes instead of a reset."""
     concurrency = 2 * (os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
         workers = []
@@ -83,7 +85,6 @@ async def take_totals(samples: Samples, backend: Backend, folder: Path) -> None:
             samples.rounds.setdefault("bwrap rate", []).append([bwrap_per_second(workers, RATE_S)])
     await samples.take("memory", partial(_sandbox_soak.idle_memory, backend))
     await samples.take("cp", partial(_copy, folder / "project", folder / "copy"))
-    await samples.take(COUNTED[0], _leftovers)
 
 
 @contextlib.contextmanager
@@ -110,7 +111,7 @@ async def _lifecycles(backend: Backend, name: str, argv: list[str]) -> Series:
 
 
 async def _leftovers() -> Series:
-    # A backend of its own: one that has worked may be letting go of what it had ready.
+    # A fresh backend: one that has worked may be letting go of what it had ready.
     with contextlib.closing(build_plugin("sandbox", BACKEND, {})) as fresh:
         left = await _sandbox_soak.soak(fresh, SOAK_TIMES)
     return {name: [float(number)] for name, number in left.items()}
