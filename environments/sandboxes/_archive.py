@@ -24,7 +24,8 @@ class Source(Protocol):
 class Archive:
     """The entries of a tar, once, in order: `for entry in archive`, with `archive.chunks(entry)` for its bytes.
 
-    A `seekable` source must be at its start. Raises SandboxError for damage, for an archive that ends early and for more than `max_bytes` when unpacked.
+    A `seekable` source must be at its start.
+    Raises SandboxError for damage, for an archive that ends early and for more than `max_bytes` when unpacked.
     """
 
     def __init__(self, source: Source, max_bytes: int, *, seekable: bool = False) -> None:
@@ -51,16 +52,13 @@ class Archive:
                 self._tar = tarfile.open(  # noqa: SIM115 - it owns nothing
                     fileobj=cast(IO[bytes], self._input), mode="r:", encoding="utf-8", errors="surrogateescape"
                 )
-                entry = self._tar.firstmember  # type: ignore[attr-defined]
-                self._tar.firstmember = None  # type: ignore[attr-defined]
-            else:
-                entry = self._tar.next()
+            entry = self._tar.next()
             self._tar.members = []  # type: ignore[attr-defined] # it would remember every entry
             if entry is None and self._input.last != _END:
                 raise SandboxError("The archive ends too early or is damaged: its end mark is missing; make it again.")
             if entry is not None and entry.size < 0:
                 raise SandboxError(f"The archive is damaged: {entry.name!r} has {entry.size} bytes; make it again.")
-            return cast(tarfile.TarInfo | None, entry)
+            return entry
 
 
 class _Forward:
@@ -99,7 +97,7 @@ class _Forward:
     def _take(self, size: int) -> bytes:
         chunk = self._source.read(size)
         self._at += len(chunk)
-        if self._at > self._max_bytes:
+        if chunk and self._at > self._max_bytes:
             raise SandboxError(f"The archive unpacks to more than {self._max_bytes} bytes, which is the most allowed.")
         return chunk
 

@@ -12,6 +12,7 @@ from typing import Any
 from assay.errors import SandboxError, SandboxLaunchError
 from environments.sandboxes import _collect, _files, _wire
 from environments.sandboxes._client import Client, explained
+from environments.sandboxes._pool import place
 from environments.sandboxes._request import UNUSABLE_COMMAND
 from environments.sandboxes._resolve import Resolved
 from environments.sandboxes._session import Session
@@ -60,7 +61,7 @@ class BubblewrapSandbox:
         try:
             await made._ask({"do": "create", "parent": parent, **resolved.place}, "No sandbox could be made")
             if not parent:
-                await made._place_files()
+                await place(made, resolved.spec.files)
         except asyncio.CancelledError:
             client.post({"do": "destroy", "box": made.id})
             made._forget()
@@ -135,7 +136,7 @@ class BubblewrapSandbox:
         require("bubblewrap", self.capabilities, {"snapshot"})
         await self._ask({"do": "restore", "name": snapshot}, "The sandbox could not be restored")
         if snapshot == INITIAL:
-            await self._place_files()
+            await place(self, self._resolved.spec.files)
 
     async def fork(self) -> "BubblewrapSandbox":
         require("bubblewrap", self.capabilities, {"fork"})
@@ -168,10 +169,6 @@ class BubblewrapSandbox:
             raise SandboxLaunchError(f"{failed}: {reply['error']}.")
         self._forget()
         self._folders, self._owner = descriptors, (reply["uid"], reply["gid"])
-
-    async def _place_files(self) -> None:
-        for path, content in self._resolved.spec.files.items():
-            await self.write(path, content.encode() if isinstance(content, str) else content)
 
     async def _exec_in(
         self,

@@ -113,6 +113,8 @@ async def state_hash(run: Run, work_dir: str) -> str:
     """Digest of the work dir as `_tree_hash` makes it; raises SandboxError when it is too large to bring out."""
     limits = CollectLimits()
     stream, complaints = await _packed(run, work_dir, "", limits)
+    if len(stream) >= _room(limits):
+        raise SandboxError(f"The work dir has more than {limits.max_total_bytes} bytes, too much to hash by commands.")
     archive = Archive(io.BytesIO(stream), len(stream))
     listing = {name: f"unread: {reason}" for name, reason in complaints.items()}
     for entry in archive:
@@ -144,7 +146,7 @@ _KINDS: tuple[tuple[Callable[[tarfile.TarInfo], bool], str], ...] = (
 
 async def _packed(run: Run, work_dir: str, path: str, limits: CollectLimits) -> tuple[bytes, dict[str, str]]:
     """A tar of the folder, cut at what the limits can need, and what tar left out with its reasons."""
-    room = limits.max_total_bytes + limits.max_files * _HEADERS + (1 << 16)
+    room = _room(limits)
     argv = _argv(_PACK, "", room, work_dir, _folders(path))
     code, stdout, stderr, _ = await run(argv, b"", _FOLDER_S, room + 1)
     if code == _REFUSED:
@@ -152,6 +154,10 @@ async def _packed(run: Run, work_dir: str, path: str, limits: CollectLimits) -> 
     if code != 0 or not stdout:
         raise _failed(f"download {path!r}", stderr)
     return stdout, _complaints(stderr)
+
+
+def _room(limits: CollectLimits) -> int:
+    return limits.max_total_bytes + limits.max_files * _HEADERS + (1 << 16)
 
 
 def _complaints(stderr: bytes) -> dict[str, str]:

@@ -50,6 +50,8 @@ class Box:
     cells: set["Cell"] = field(default_factory=set)
     sessions: dict[str, "Cell"] = field(default_factory=dict)
     ready: "Cell | None" = None
+    used: bool = False
+    num_oom_kills: int = 0
     leaving: bool = False
     removed: bool = False
     when_empty: list[Callable[[], None]] = field(default_factory=list)
@@ -86,7 +88,6 @@ class Cell:
         self._outer = self._outer_fd = self._init = self._init_fd = self._input = -1
         self._cpu_s, self._peak = 0.0, 0
         self._began = 0.0
-        self._kills_before = 0
 
     # --- launching ----------------------------------------------------------------------------------------------------
 
@@ -168,9 +169,9 @@ class Cell:
         self.request, self.connection = request, request.connection
         self._began = time.monotonic()
         self.deadline = self._began + request.timeout_s
-        if self._host.cgroups:
+        if self._host.cgroups and self.box.used:
             self._host.cgroups.forget_peak(self.box.group)
-            self._kills_before = self._host.cgroups.usage(self.box.group).num_oom_kills
+        self.box.used = True
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
@@ -291,15 +292,15 @@ class Cell:
 
     def _result(self) -> dict[str, Any]:
         ended, error = self._ending()
-        cgroups = self._host.cgroups
-        usage = cgroups.usage(self.box.group) if cgroups else None
+        usage = self._host.cgroups.usage(self.box.group) if self._host.cgroups else None
+        before, self.box.num_oom_kills = self.box.num_oom_kills, usage.num_oom_kills if usage else 0
         return {
             "exit_code": None if ended is None or ended < 0 else ended,
             "signal": -ended if ended is not None and ended < 0 else None,
             "num_stdout": len(self._output["stdout"]),
             "truncated": self._truncated,
             "timed_out": self._killed == "timed_out",
-            "oom_killed": self._killed == "memory" or bool(usage and usage.num_oom_kills > self._kills_before),
+            "oom_killed": self._killed == "memory" or self.box.num_oom_kills > before,
             "wall_s": self._wall_s,
             "cpu_s": self._cpu_s,
             "peak_memory_bytes": usage.peak_memory_bytes if usage and usage.peak_memory_bytes else self._peak,

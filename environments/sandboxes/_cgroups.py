@@ -12,8 +12,8 @@ from dataclasses import dataclass
 _ROOT = "/sys/fs/cgroup"
 _V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
 _V2 = {"memory": "memory.max", "pids": "pids.max"}
-_PEAK = ("memory.max_usage_in_bytes", "memory.peak")
-_OOM = ("memory.oom_control", "memory.events")
+_V1_COUNTS = {"peak": "memory.max_usage_in_bytes", "oom": "memory.oom_control"}
+_V2_COUNTS = {"peak": "memory.peak", "oom": "memory.events"}
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,8 @@ class Cgroups:
 
     def forget_peak(self, name: str) -> None:
         """Let the peak be measured anew, where the kernel can (v1, and v2 of newer kernels)."""
-        for file in _PEAK:
-            with contextlib.suppress(OSError):
-                _write(os.path.join(self._parents["memory"], name, file), 0)
+        with contextlib.suppress(OSError):
+            _write(os.path.join(self._parents["memory"], name, self._files["peak"]), 0)
 
     def remove(self, name: str) -> None:
         """Remove an empty group; the kernel may need a moment after the last process."""
@@ -92,7 +91,7 @@ def delegated() -> Cgroups | None:
 
 
 def _version_1(name: str) -> Cgroups:
-    groups = Cgroups({controller: os.path.join(_ROOT, controller, name) for controller in _V1}, _V1)
+    groups = Cgroups({controller: os.path.join(_ROOT, controller, name) for controller in _V1}, _V1 | _V1_COUNTS)
     try:
         for controller in _V1:
             _sweep(os.path.join(_ROOT, controller))
@@ -107,7 +106,7 @@ def _version_2(name: str) -> Cgroups:
     _sweep(_ROOT)
     parent = os.path.join(_ROOT, name)
     os.mkdir(parent)
-    groups = Cgroups(dict.fromkeys(_V2, parent), _V2)
+    groups = Cgroups(dict.fromkeys(_V2, parent), _V2 | _V2_COUNTS)
     try:
         _write(os.path.join(parent, "cgroup.subtree_control"), "+memory +pids")
     except OSError:

@@ -145,7 +145,8 @@ def _take_file(basket: Basket, folder: int, name: str, path: str, seen: os.stat_
         _check_status(status)
         basket.check(path, status.st_size)
         basket.add(path, status.st_size, status.st_mode, iter(lambda: os.read(fd, CHUNK), b""))
-        if os.fstat(fd).st_mtime_ns != status.st_mtime_ns:
+        now = os.fstat(fd)
+        if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
             basket.drop(path)
             raise Refused("it changed while being read")
     finally:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import resource
@@ -33,6 +32,11 @@ MAX_STATE = 1 << 20
 FLOOD_FACTOR = 16
 KILL_S = 2.0
 BASH, SHELL = "/bin/bash", "/bin/sh"
+Ending = tuple[int, resource.struct_rusage]
+
+ENDED: dict[int, Ending] = {}  # by process: wait status and usage of children, until somebody asks
+MAX_ENDED = 1000
+PYTHONS_OWN = [signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ]  # what Python set is not the shell's
 LEFT_OPEN: list[int] = []  # pipes of earlier commands whose background jobs still hold them
 # Descriptors of a shell: 7 the command, 8 the state it begins with, 9 the state it leaves.
 BASH_PROGRAM = """
@@ -55,14 +59,21 @@ def main(control: socket.socket, work_dir: str) -> None:
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # not dumpable: no other process may look into this one
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # what PID 1 does not handle, nobody inside can send it
     control.setblocking(True)
-    waker = wake_on_child()
-    shell = Shell(b"", work_dir)
+    control.set_inheritable(False)
+    while (fd := os.open(os.devnull, os.O_RDONLY)) < 10:
+        pass  # the descriptors that shells get are never this process's own
+    os.close(fd)
+    waker, state, shell = wake_on_child(), b"", Shell()
     send(control, {"ready": os.path.basename(shell.path)})
     while (order := await_order(control)) is not None:
-        header, stdin = order
-        result, output = shell.run(header, stdin, control, waker)
+        with contextlib.suppress(OSError):
+            os.chdir(work_dir)
+        shell = shell if shell.waits() else Shell()
+        shell.begin(*order, state)
+        following = Shell()  # starts up while the command runs
+        result, output = shell.finish(order[0], control, waker, spared=following.pid)
         send(control, result, output)
-        shell = Shell(shell.state, work_dir)
+        state, shell = shell.state, following
 
 
 def await_order(control: socket.socket) -> Frame | None:
@@ -84,37 +95,56 @@ def drop(readers: list[int]) -> None:
 
 
 class Shell:
-    """A shell that waits for its one command."""
+    """A shell that waits for a state and one command."""
 
-    def __init__(self, state: bytes, work_dir: str) -> None:
-        self.state = state
+    def __init__(self) -> None:
         self.path = BASH if os.path.exists(BASH) else SHELL
-        self.before = processes()
-        self.failure = ""
         self.pid = -1
+        self.before: dict[int, int] = {}
         self.fds: dict[str, int] = {}
         self.unsent: dict[str, memoryview] = {}
+        self.failure = ""
         try:
-            self.start(work_dir)
+            self.start()
         except OSError as error:
             # Background jobs may have used up what there is; the next command is told, and may end them.
             self.failure = f"No shell could be started: {error.strerror}.\n"
 
-    def start(self, work_dir: str) -> None:
-        theirs = {}
-        for name, target in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("command", 7), ("state", 8), ("left", 9)):
-            reader, writer = os.pipe()
-            mine, yours = (reader, writer) if name in ("stdout", "stderr", "left") else (writer, reader)
-            self.fds[name], theirs[target] = mine, yours
-            os.set_blocking(mine, False)
-        self.unsent = {"state": memoryview(self.state)}
+    def start(self) -> None:
+        actions, theirs = [], []
         try:
-            self.pid = os.fork()
-            if self.pid == 0:
-                become_shell(self.path, theirs, work_dir)
+            for name, target in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("command", 7), ("state", 8), ("left", 9)):
+                reader, writer = os.pipe()
+                mine, yours = (reader, writer) if name in ("stdout", "stderr", "left") else (writer, reader)
+                self.fds[name] = mine
+                theirs.append(yours)
+                actions.append((os.POSIX_SPAWN_DUP2, yours, target))
+                os.set_blocking(mine, False)
+            words = (
+                ["bash", "--noprofile", "--norc", "-c", BASH_PROGRAM]
+                if self.path == BASH
+                else ["sh", "-c", SHELL_PROGRAM]
+            )
+            self.pid = os.posix_spawn(
+                self.path, words, os.environ, file_actions=actions, setsid=True, setsigdef=PYTHONS_OWN
+            )
         finally:
-            for fd in theirs.values():
+            for fd in theirs:
                 os.close(fd)
+
+    def waits(self) -> bool:
+        """Whether it is there for a command: it may have been killed since it was started."""
+        reap()
+        return self.pid >= 0 and ENDED.pop(self.pid, None) is None
+
+    def begin(self, header: Header, stdin: bytes, state: bytes) -> None:
+        """Give it the state of the session and its command."""
+        self.state, self.began, self.before = state, time.monotonic(), processes()
+        if self.pid < 0:
+            return
+        limit(self.pid, header["cpu_s"])
+        script = header["script"].encode("utf-8", "replace")
+        self.unsent = {"state": memoryview(state), "command": memoryview(script), "stdin": memoryview(stdin)}
         self.push()
 
     def push(self) -> None:
@@ -128,24 +158,22 @@ class Shell:
                 del self.unsent[name]
                 os.close(self.fds.pop(name))
 
-    def run(self, header: Header, stdin: bytes, control: socket.socket, waker: int) -> Frame:
-        """Run a command to its end, its time-out or a flood; the result's header and its output."""
-        began = time.monotonic()
+    def finish(self, header: Header, control: socket.socket, waker: int, spared: int) -> Frame:
+        """See the command to its end, its time-out or a flood; the result's header and its output."""
         if self.pid < 0:
-            return {**ended(126, began), "num_stdout": 0, "size": len(self.failure)}, self.failure.encode()
-        limit(self.pid, header["cpu_s"])
-        self.unsent |= {"command": memoryview(header["script"].encode("utf-8", "replace")), "stdin": memoryview(stdin)}
-        self.push()
+            return {**ended(126, self.began), "num_stdout": 0, "size": len(self.failure)}, self.failure.encode()
         output, seen = {"stdout": bytearray(), "stderr": bytearray(), "left": bytearray()}, dict.fromkeys(self.fds, 0)
         caps = {"stdout": header["max_output"], "stderr": header["max_output"], "left": MAX_STATE}
-        deadline, killed, status = began + header["timeout_s"], "", None
+        deadline, killed, status = self.began + header["timeout_s"], "", None
+        before = {pid for pid in self.before if pid != self.pid} | {spared}
         while status is None:
             self.wait(control, waker, deadline)
             self.pull(output, seen, caps)
-            status = self.reaped()
+            reap()
+            status = ENDED.pop(self.pid, None)
             if status is None and (time.monotonic() >= deadline or sum(seen.values()) > flood(header)):
                 killed = "timed_out" if time.monotonic() >= deadline else "flooded"
-                kill_since(self.before)
+                kill_since(before)
                 deadline = time.monotonic() + KILL_S  # the kernel may need a moment
         self.pull(output, seen, caps)
         if output["left"] and len(output["left"]) < MAX_STATE and not killed:
@@ -155,7 +183,7 @@ class Shell:
                 LEFT_OPEN.append(fd)  # a background job has it, too, and may go on printing
             else:
                 os.close(fd)
-        result = self.result(status, killed, began, seen, caps)
+        result = self.result(status, killed, seen, caps)
         data = bytes(output["stdout"] + output["stderr"])
         return {**result, "num_stdout": len(output["stdout"]), "size": len(data)}, data
 
@@ -184,34 +212,24 @@ class Shell:
                         return  # a flood: look at the time before going on
                 os.close(self.fds.pop(name))
 
-    def reaped(self) -> tuple[int, resource.struct_rusage] | None:
-        """(wait status, resource usage) of the shell once it has ended; orphans are reaped on the way."""
-        found = None
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-                if pid == 0:
-                    break
-                if pid == self.pid:
-                    found = status, usage
-        return found
-
-    def result(
-        self,
-        status: tuple[int, resource.struct_rusage],
-        killed: str,
-        began: float,
-        seen: dict[str, int],
-        caps: dict[str, int],
-    ) -> Header:
+    def result(self, status: Ending, killed: str, seen: dict[str, int], caps: dict[str, int]) -> Header:
         code, usage = os.waitstatus_to_exitcode(status[0]), status[1]
         return {
-            **ended(code if killed != "timed_out" else None, began),
+            **ended(code if killed != "timed_out" else None, self.began),
             "timed_out": killed == "timed_out",
             "truncated": any(seen.get(name, 0) > caps[name] for name in ("stdout", "stderr")),
             "cpu_s": usage.ru_utime + usage.ru_stime,
             "peak_memory_bytes": usage.ru_maxrss * 1024,
         }
+
+
+def reap() -> None:
+    """Note how children ended; most are orphans, which nobody asks about."""
+    with contextlib.suppress(ChildProcessError):
+        while (ending := os.wait4(-1, os.WNOHANG))[0] != 0:
+            ENDED[ending[0]] = ending[1:]
+    for pid in list(ENDED)[:-MAX_ENDED]:
+        del ENDED[pid]
 
 
 def ended(code: int | None, began: float) -> Header:
@@ -227,27 +245,6 @@ def ended(code: int | None, began: float) -> Header:
         "cpu_s": 0.0,
         "peak_memory_bytes": None,
     }
-
-
-def become_shell(path: str, theirs: dict[int, int], work_dir: str) -> None:
-    """In the child; does not return."""
-    try:
-        os.setsid()
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)  # Python's own choices are not the shell's
-        above = {target: fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for target, fd in theirs.items()}
-        for target, fd in above.items():
-            os.dup2(fd, target)
-        os.closerange(10, 4096)
-        for fd in (3, 4, 5, 6):
-            with contextlib.suppress(OSError):
-                os.close(fd)
-        with contextlib.suppress(OSError):
-            os.chdir(work_dir)
-        words = [path, "--noprofile", "--norc", "-c", BASH_PROGRAM] if path == BASH else [path, "-c", SHELL_PROGRAM]
-        os.execv(path, [os.path.basename(path), *words[1:]])
-    finally:
-        os._exit(126)
 
 
 def limit(pid: int, cpu_s: int) -> None:
@@ -270,7 +267,7 @@ def processes() -> dict[int, int]:
     return found
 
 
-def kill_since(before: dict[int, int]) -> None:
+def kill_since(before: set[int]) -> None:
     """Kill what a command started: every process that is neither from before nor a descendant of one of those."""
     end = time.monotonic() + KILL_S
     while time.monotonic() < end:
@@ -286,7 +283,7 @@ def kill_since(before: dict[int, int]) -> None:
     sys.exit("what a command started could not be ended")
 
 
-def descends(pid: int, parents: dict[int, int], before: dict[int, int]) -> bool:
+def descends(pid: int, parents: dict[int, int], before: set[int]) -> bool:
     while pid in parents:
         if pid in before:
             return True

@@ -37,7 +37,14 @@ class Stock(Generic[K, T]):
 
     def add(self, kind: K, thing: T) -> None:
         """One more is ready."""
-        self._ready[kind].append(thing)
+        self._ready.setdefault(kind, deque()).append(thing)
+
+    def all(self) -> list[T]:
+        """Everything that is ready; the stock holds nothing any more."""
+        everything = [thing for ready in self._ready.values() for thing in ready]
+        for ready in self._ready.values():
+            ready.clear()
+        return everything
 
     def discard(self, thing: T) -> None:
         """It is no longer fit to be given out."""

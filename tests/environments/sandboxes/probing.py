@@ -1,5 +1,6 @@
 """What the sandbox tests share: code that attacks only from inside, and a look at this machine's processes."""
 
+import asyncio
 import json
 import os
 import time
@@ -44,3 +45,10 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
             return value
         time.sleep(0.01)
     raise AssertionError("waited in vain")
+
+
+async def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
+    """Wait in this event loop for `condition`; fails the test when it does not come true in time."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
