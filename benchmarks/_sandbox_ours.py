@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import SandboxError
+from environments.sandboxes._pool import Pool
 from environments.sandboxes.base import Backend, Sandbox, SandboxSpec, require
 
 SESSION = ("true", "cd /tmp", "echo hello")
@@ -71,14 +72,23 @@ async def session(backend: Backend, times: int) -> Series:
 
 async def takes(backend: Backend, times: int) -> Series:
     """Creating when there was time to have one ready."""
-    series: Series = {"take": []}
+    seconds: list[float] = []
     for _ in range(times):
         await asyncio.sleep(PAUSE_S)
-        with stopwatch(series["take"]):
+        with stopwatch(seconds):
             sandbox = await backend.create(SandboxSpec())
         await succeed(sandbox, ["true"])
         await sandbox.destroy()
-    return series
+    return {"take": seconds}
+
+
+async def pool_takes(backend: Backend, times: int) -> Series:
+    """The same from a pool over the backend."""
+    pool = Pool(backend)
+    try:
+        return {"pool": (await takes(pool, times))["take"]}
+    finally:
+        await pool.drain()
 
 
 def make_project(folder: Path) -> None:

@@ -19,6 +19,7 @@ COMPARED: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("create, first command of a session", "session first", "swe-rex", "swe-rex session first", {}),
     ("a session's next command", "session", "swe-rex", "swe-rex session", {"max_p50": 3.0}),
     ("taking a sandbox that is ready", "take", "", "", {"max_p50": 5.0}),
+    ("taking a sandbox from a pool", "pool", "", "", {"max_p50": 5.0}),
     ("reset, 20,000 files, 40 changed", "reset", "cp -r", "cp", {"max_p50": 5.0}),
     ("snapshot and restore, 20,000 files", "snapshot", "", "", {"max_p50": 10.0}),
 ]

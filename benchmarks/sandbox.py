@@ -66,6 +66,7 @@ async def take_round(samples: Samples, backend: Backend, others: Others, folder:
     await take("session,session first", partial(_sandbox_ours.session, backend, TIMES))
     await take("swe-rex session,swe-rex session first", partial(others.session, SLOW_TIMES))
     await take("take", partial(_sandbox_ours.takes, backend, TIMES))
+    await take("pool", partial(_sandbox_ours.pool_takes, backend, TIMES))
     await take("reset", partial(_sandbox_ours.reset, backend, project, TIMES))
     await take("snapshot", partial(_sandbox_ours.snapshot, backend, project, SLOW_TIMES))
 
