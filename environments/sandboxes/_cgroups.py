@@ -51,11 +51,10 @@ class Cgroups:
     def usage(self, name: str) -> Usage:
         """What the group's processes used so far."""
         group = os.path.join(self._parents["memory"], name)
-        kills = [
-            line.split()[1] for file in _OOM for line in _read(group, file).splitlines() if line.startswith("oom_kill ")
-        ]
-        peak = next((int(text) for file in _PEAK if (text := _read(group, file).strip())), None)
-        return Usage(peak_memory_bytes=peak, num_oom_kills=int(kills[0]) if kills else 0)
+        counts = _read(group, self._files["oom"]).splitlines()
+        kills = [line.split()[1] for line in counts if line.startswith("oom_kill ")]
+        peak = _read(group, self._files["peak"])
+        return Usage(peak_memory_bytes=int(peak) if peak else None, num_oom_kills=int(kills[0]) if kills else 0)
 
     def forget_peak(self, name: str) -> None:
         """Let the peak be measured anew, where the kernel can (v1, and v2 of newer kernels)."""
