@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -96,7 +97,12 @@ def _num_private_files(view: Path) -> int:
 
 
 def _num_files(folder: Path) -> int:
-    return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
+    """Files and folders below; what is shown of the system's own is not gone into."""
+    system, count = {os.stat(path).st_dev for path in ("/usr", sys.base_prefix)} - {os.stat(folder).st_dev}, 0
+    for path, folders, files in os.walk(folder):
+        count += len(folders) + len(files)
+        folders[:] = [name for name in folders if os.lstat(f"{path}/{name}").st_dev not in system]
+    return count
 
 
 def _entries(folder: Path) -> list[Path]:

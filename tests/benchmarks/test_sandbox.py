@@ -138,9 +138,8 @@ async def test_lifecycles_leave_nothing_and_a_sandbox_that_stays_is_counted(back
     process.kill()
     await process.wait()
     await sandbox.destroy()
-    assert after["descriptors"] > before["descriptors"]
-    assert after["temporary files"] > before["temporary files"]
-    assert after["processes"] > before["processes"]
+    for name in ("descriptors", "mounts", "processes", "temporary files"):
+        assert after[name] > before[name], name
 
 
 async def test_a_lifecycle_whose_command_fails_is_no_measurement(backend: Backend) -> None:
