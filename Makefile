@@ -81,5 +81,5 @@ vllm: .venv-vllm/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-trl .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-trl .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@echo "Runs, models and the Prefect history are kept in .assay; remove it by hand to lose them."

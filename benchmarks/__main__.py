@@ -2,6 +2,7 @@
 
 grpo_step   one GRPO step of the embedded trainer and of TRL's GRPOTrainer
 engines     tokens per second of the transformers and the vllm engine
+sandbox     creating, running, resetting and leaving no trace: against bwrap by itself and against local runtimes
 """
 
 import argparse
@@ -9,16 +10,24 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from assay.errors import AssayError
-from benchmarks import engines, grpo_step
-from benchmarks.report import Comparison, table
+from benchmarks import engines, grpo_step, sandbox
 from benchmarks.workload import Workload
 
-BENCHMARKS: dict[str, Callable[[Workload, int], Coroutine[Any, Any, Comparison]]] = {
+
+class Result(Protocol):
+    """What a benchmark found."""
+
+    def as_json(self) -> dict[str, Any]: ...
+    def as_text(self) -> str: ...
+
+
+BENCHMARKS: dict[str, Callable[[Workload, int], Coroutine[Any, Any, Result]]] = {
     "grpo_step": grpo_step.run,
     "engines": engines.run,
+    "sandbox": sandbox.run,
 }
 
 
@@ -26,19 +35,19 @@ def main(arguments: list[str] | None = None) -> int:
     """0 when everything asked for was measured, 1 when something could not be."""
     options = _parser().parse_args(arguments)
     workload = Workload(groups=options.groups, samples=options.samples, tokens=options.tokens)
-    comparisons = []
+    results = []
     for name in options.names or list(BENCHMARKS):
         try:
-            comparison = asyncio.run(BENCHMARKS[name](workload, options.steps))
+            result = asyncio.run(BENCHMARKS[name](workload, options.steps))
         except AssayError as error:
             sys.stderr.write(f"{name}: {error}\n")
             continue
-        comparisons.append(comparison)
+        results.append(result)
         if not options.json:
-            print(table(comparison), flush=True)
+            print(result.as_text(), flush=True)
     if options.json:
-        print(json.dumps([comparison.as_json() for comparison in comparisons], indent=2))
-    return 0 if len(comparisons) == len(options.names or BENCHMARKS) else 1
+        print(json.dumps([result.as_json() for result in results], indent=2))
+    return 0 if len(results) == len(options.names or BENCHMARKS) else 1
 
 
 def _name(text: str) -> str:

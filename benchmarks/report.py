@@ -48,6 +48,9 @@ class Comparison:
         ratio = {"rounds": self.ratios, "median": median(self.ratios)}
         return {"what": self.what, "sides": sides, "ratio": ratio, **machine(), "notes": self.notes}
 
+    def as_text(self) -> str:
+        return table(self)
+
 
 def machine() -> dict[str, Any]:
     """Where and with what this was measured."""
@@ -75,13 +78,15 @@ def table(comparison: Comparison) -> str:
         f"{comparison.ours} is {median(comparison.ratios):.2f} times as fast per token (median of "
         f"{len(comparison.ratios)} rounds, {low:.2f} to {high:.2f})"
     )
+    return "\n".join([*lines, *footer(comparison.notes)])
+
+
+def footer(notes: dict[str, str]) -> list[str]:
+    """Two lines: when, where and with which versions."""
     facts = machine()
-    versions = ", ".join(f"{name} {number}" for name, number in (facts["versions"] | comparison.notes).items())
-    lines.append(
-        f"{facts['date']}, {facts['processor']}, {facts['cores']} cores, {facts['threads']} threads per side, "
-    )
-    lines.append(f"load {facts['load']:.1f}; {versions}")
-    return "\n".join(lines)
+    versions = ", ".join(f"{name} {number}" for name, number in (facts["versions"] | notes).items())
+    where = f"{facts['date']}, {facts['processor']}, {facts['cores']} cores, {facts['threads']} threads per side, "
+    return [where, f"load {facts['load']:.1f}; {versions}"]
 
 
 def _versions(*packages: str) -> dict[str, str]:

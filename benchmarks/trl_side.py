@@ -3,38 +3,23 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from assay.errors import ConfigurationError, TrainingError
+from assay.errors import TrainingError
 from assay.settings import settings
+from benchmarks._venv import ensure_venv
 from benchmarks.report import Round
 from benchmarks.workload import LEARNING_RATE, TEMPERATURE, Workload
 
-HERE = Path(__file__).resolve().parent
-VENV = HERE.parent / ".venv-trl"
-REQUIREMENTS = HERE / "requirements-trl.txt"
-WORKER = HERE / "_trl_worker.py"
+WORKER = Path(__file__).resolve().parent / "_trl_worker.py"
 MARK = "@@ "
 
 
 def ensure_trl() -> Path:
     """The Python that has TRL; installs it on first use (1.5 GB, a few minutes)."""
-    python, done = VENV / "bin" / "python", VENV / ".done"
-    if done.is_file() and done.read_text() == REQUIREMENTS.read_text():
-        return python
-    sys.stderr.write(f"Installing TRL into {VENV} (once, a few minutes) ...\n")
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--progress-bar", "on"]
-    try:
-        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-        subprocess.run([*pip, "torch==2.13.0"], check=True)
-        subprocess.run([*pip, "-r", str(REQUIREMENTS)], check=True)
-    except subprocess.CalledProcessError as error:
-        raise ConfigurationError(f"TRL could not be installed into {VENV}: {error}. See pip's words above.") from error
-    done.write_text(REQUIREMENTS.read_text())
-    return python
+    return ensure_venv("trl", "requirements-trl.txt", "torch==2.13.0")
 
 
 class Trl:
