@@ -16,17 +16,12 @@ from typing import Any
 
 from benchmarks._worker import Worker
 from environments.sandboxes import _locate, _seccomp
+from environments.sandboxes._jail import ISOLATION, SYSTEM, VIEW
 from environments.sandboxes.base import Limits
 
 WORKER = Path(__file__).with_name("_bwrap_worker.py")
 USER = 900_001  # nobody's; bwrap started by root would leave the agent with root's user id
-ISOLATION = (
-    *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--die-with-parent"),
-    *("--new-session", "--cap-drop", "ALL", "--clearenv"),
-)
 PLUMBING = ("--chdir", "/workspace", "--seccomp", "@seccomp", "--json-status-fd", "@status", "--")
-SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def start(folder: Path) -> Worker:
@@ -69,7 +64,7 @@ def places(tools: dict[str, Any], python: Path, *, work: bool) -> list[str]:
     for mask in tools["masks"]:
         if os.path.isdir(f"{tools['python']}/{mask}"):
             words += ["--size", "4096", "--tmpfs", f"{home}/{mask}", "--remount-ro", f"{home}/{mask}"]
-    words += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    words += VIEW
     size = str(Limits().disk_bytes)
     words += ["--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--size", size, "--tmpfs", "/tmp"]
     words += ["--bind", "@work", "/workspace"] if work else ["--size", size, "--tmpfs", "/workspace"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import SandboxError
-from environments.sandboxes._pool import Pool
+from environments.pool import Pool
 from environments.sandboxes.base import Backend, Sandbox, SandboxSpec, require
 
 SESSION = ("true", "cd /tmp", "echo hello")

@@ -23,7 +23,7 @@ INSIDE_ID = 1000  # uid and gid a program sees itself as
 STAGE = "/tmp"  # exists everywhere; only the supervisor sees what is mounted here
 _PYTHON = "/opt/python"
 _IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _OWN = ("proc", "dev", "tmp")  # bwrap mounts these itself
 _KERNEL_INTERFACES = frozenset(
     [
@@ -44,11 +44,11 @@ _KERNEL_INTERFACES = frozenset(
 )
 _PASSWD = f"root:x:0:0::/root:/bin/sh\nagent:x:{INSIDE_ID}:{INSIDE_ID}::/workspace:/bin/sh\n"
 _GROUP = f"root:x:0:\nagent:x:{INSIDE_ID}:\n"
-_ISOLATION = (
+ISOLATION = (
     "--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns "
     f"--uid {INSIDE_ID} --gid {INSIDE_ID} --hostname sandbox --die-with-parent --new-session --cap-drop ALL --clearenv"
 ).split()
-_VIEW = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+VIEW = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
 
 
 class Jail:
@@ -112,9 +112,9 @@ class Jail:
         self, root: str, binds: Sequence[str], work_dir: str, env: Mapping[str, str], image: str
     ) -> tuple[list[str], dict[str, str]]:
         """bwrap's argv up to its descriptors, and the variables of the program inside."""
-        view = ["--ro-bind", root, "/", *_VIEW]
+        view = ["--ro-bind", root, "/", *VIEW]
         variables = {"HOME": work_dir, "LANG": "C.UTF-8", **self._leading(image), **env}
-        return [self._bwrap, *_ISOLATION, *view, *binds, "--remount-ro", "/dev"], variables
+        return [self._bwrap, *ISOLATION, *view, *binds, "--remount-ro", "/dev"], variables
 
     def python(self, image: str) -> str | None:
         """The interpreter inside, if there is one."""
@@ -143,7 +143,7 @@ class Jail:
         for name in ("", "etc", "usr", *_OWN, *(place.strip("/") for place in places)):
             os.makedirs(f"{path}/{name}", 0o755, exist_ok=True)
         _kernel.bind("/usr", f"{path}/usr")
-        for name in _SYSTEM:
+        for name in SYSTEM:
             if os.path.islink(f"/{name}"):
                 os.symlink(os.readlink(f"/{name}"), f"{path}/{name}")
             elif os.path.isdir(f"/{name}"):

@@ -99,7 +99,7 @@ def test_all_checks_are_made_even_if_one_fails(config: PostTrainConfig) -> None:
     assert set(findings) == {"python", "sandbox", "isolation", "disk", "memory", "model", "store", "Prefect", "vLLM"}
     assert findings["model"].line().startswith("FAIL  model      There is no model at")
     assert findings["sandbox"].fault is None, findings["sandbox"].detail
-    assert findings["sandbox"].line().startswith("ok    sandbox   bwrap")
+    assert findings["sandbox"].line().startswith("ok    sandbox    bwrap")
 
 
 @pytest.mark.usefixtures("home")

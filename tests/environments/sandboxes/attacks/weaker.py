@@ -70,7 +70,7 @@ def weaker(
 def _flags(without: Sequence[str]) -> list[str]:
     """The real sandbox's flags in front of the root and the program, less those that begin like one of `without`."""
     groups: list[list[str]] = []
-    for word in [*_jail._ISOLATION, *_jail._VIEW, "--seccomp", "{seccomp}"]:
+    for word in [*_jail.ISOLATION, *_jail.VIEW, "--seccomp", "{seccomp}"]:
         if word.startswith("--"):
             groups.append([])
         groups[-1].append(word)
@@ -149,7 +149,7 @@ def _python() -> str:
 def _root() -> list[str]:
     """Flags that show the programs of this machine, read-only, and nothing else."""
     words = ["--ro-bind", "/usr", "/usr"]
-    for name in _jail._SYSTEM:
+    for name in _jail.SYSTEM:
         if os.path.islink(f"/{name}"):
             words += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
         elif os.path.isdir(f"/{name}"):
