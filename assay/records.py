@@ -8,6 +8,7 @@ Counts start with `num_`, times end in `_s` (seconds), rates lie in 0..1 and end
 Times of day are UTC ISO-8601 text.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -38,11 +39,45 @@ Purpose = Literal["train", "solvability", "evaluation", "demonstration"]
 
 
 @record
+class Image:
+    """A picture as the policy gets it: the bytes of a PNG or JPEG file."""
+
+    data: bytes
+    media_type: Literal["image/png", "image/jpeg"] = "image/png"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@record
 class Message:
-    """One chat message; `role` is system, user or assistant."""
+    """One chat message; `role` is system, user or assistant. `images` come before the text."""
 
     role: str
     content: str
+    images: tuple[Image, ...] = ()
+
+
+@record
+class Tool:
+    """Something the policy may call; `parameters` is the JSON schema (an object) of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@record
+class Source:
+    """Where tasks come from. `digest` is the SHA-256 of what was read, empty for what is generated here."""
+
+    name: str
+    licence: str
+    version: str = ""
+    uri: str = ""
+    digest: str = ""
 
 
 @record
@@ -50,7 +85,9 @@ class TaskSpec:
     """One problem to solve. `hidden` is never shown to the policy nor mounted in its sandbox.
 
     `template` names the generator's template instance and `answer_digest` hashes the answer: held-out and
-    training tasks share neither. `content_hash` covers everything that decides what is asked and how it is scored.
+    training tasks share neither. `content_hash` covers everything that decides what is asked and how it is scored;
+    `source`, the task's provenance, is not part of it. `max_context_tokens` and `agent_timeout_s` (the time spent on
+    the agent's actions) bound an episode where they are tighter than the run's own limits.
     """
 
     id: str
@@ -65,17 +102,24 @@ class TaskSpec:
     hidden: Mapping[str, Any]
     max_turns: int
     max_new_tokens: int
+    tools: tuple[Tool, ...] = ()
+    max_context_tokens: int | None = None
+    agent_timeout_s: float | None = None
+    source: Source | None = None
     content_hash: str = field(init=False)
 
     def __post_init__(self) -> None:
         content = [
             self.domain,
             self.environment_version,
-            [[m.role, m.content] for m in self.prompt],
+            [[m.role, m.content, [image.digest for image in m.images]] for m in self.prompt],
             dict(self.public),
             dict(self.hidden),
             self.max_turns,
             self.max_new_tokens,
+            [[tool.name, tool.description, dict(tool.parameters)] for tool in self.tools],
+            self.max_context_tokens,
+            self.agent_timeout_s,
         ]
         object.__setattr__(self, "content_hash", content_hash(content))
 
@@ -209,7 +253,8 @@ class Turn:
 
     `prompt_ids` [P] is the whole context the completion saw, `completion_ids` [C] and `logprobs` [C] (nats, under
     the sampling distribution) are what was drawn. `observation` is the environment's reply, empty on the last turn.
-    `state_hash` is the digest of the episode's work dir after the reply, empty where none was taken.
+    `state_hash` is the digest of the episode's work dir after the reply, empty where none was taken. `images` belong
+    to the observation.
     """
 
     index: int
@@ -224,6 +269,7 @@ class Turn:
     sample_s: float
     act_s: float
     state_hash: str = ""
+    images: tuple[Image, ...] = ()
 
     def __post_init__(self) -> None:
         same_length(f"Turn {self.index}", completion_ids=self.completion_ids, logprobs=self.logprobs)

@@ -16,6 +16,7 @@ from assay.errors import ConfigurationError, unknown_choice
 
 HOMES = {
     "domain": "environments.domains",
+    "format": "environments.formats",
     "sandbox": "environments.sandboxes",
     "engine": "rollouts.engines",
     "trainer": "training.backends",

@@ -46,9 +46,10 @@ def build_config(wishes: Wishes) -> PostTrainConfig:
 def check_plugins(config: PostTrainConfig) -> None:
     """Raise ConfigurationError unless every plugin exists and takes its options."""
     from assay.registry import check_options
+    from environments.catalogue import check_domain
 
     for name, domain in config.domains.items():
-        check_options("domain", name, dict(domain.options))
+        check_domain(name, domain.options)
     for kind, choice in (("sandbox", config.sandbox), ("engine", config.engine), ("trainer", config.trainer)):
         check_options(kind, choice.id, dict(choice.options))
 
@@ -98,12 +99,13 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _chosen_domains(known: dict[str, Any], names: str) -> dict[str, Any]:
-    from assay.registry import known_plugins, load_plugin
+    from assay.registry import known_plugins
+    from environments.catalogue import check_domain
 
     chosen = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
         if name not in known and name not in known_plugins("domain"):
-            load_plugin("domain", name)
+            check_domain(name, {})
         chosen[name] = known.get(name, DomainConfig.model_validate({}).model_dump())
     if not chosen:
         raise unknown_choice("domain", names, known_plugins("domain"))

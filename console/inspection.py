@@ -14,7 +14,8 @@ from assay.registry import build_plugin, known_plugins
 from console.books import is_planted
 from console.output import one_line, put, put_json, say, table
 from console.runs import Row
-from environments.base import Domain
+from environments.base import Domain, take
+from environments.catalogue import build_domain
 
 if TYPE_CHECKING:
     from quality.inspection import Inspected
@@ -27,7 +28,7 @@ def inspect(domains: Sequence[str], *, num: int, seed: int, sandbox: str, as_jso
 
     1 when a task that should be sound is not proven, or a planted defect is: either way somebody must act.
     """
-    chosen: dict[str, Domain] = {name: build_plugin("domain", name) for name in domains or known_plugins("domain")}
+    chosen: dict[str, Domain] = {name: build_domain(name) for name in domains or known_plugins("domain")}
     backend = build_plugin("sandbox", sandbox)
     tasks = [task for domain in chosen.values() for task in tasks_of(domain, num, seed)]
     say(f"inspecting {len(tasks)} tasks of {', '.join(chosen)} in {sandbox}")
@@ -44,8 +45,7 @@ def inspect(domains: Sequence[str], *, num: int, seed: int, sandbox: str, as_jso
 
 def tasks_of(domain: Domain, num: int, seed: int) -> list[TaskSpec]:
     """The first tasks of both splits, then the planted defects."""
-    honest = [domain.make_task(split, i, seed) for split in ("train", "heldout") for i in range(num)]
-    return [*honest, *domain.defective_tasks(seed)]
+    return [*take(domain, "train", num, seed), *take(domain, "heldout", num, seed), *domain.defective_tasks(seed)]
 
 
 def view(inspected: "Inspected") -> Row:

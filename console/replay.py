@@ -18,6 +18,7 @@ from console.output import clean, one_line, put, put_json, say
 from console.runs import Row
 from console.sql import open_catalog
 from environments.base import Domain
+from environments.catalogue import build_domain
 from rollouts.replay import Replay
 from rollouts.replay import replay as play_again
 from tasks.lookup import Recorded, recorded
@@ -125,7 +126,7 @@ def _domain(found: Recorded) -> Domain:
     name = found.trajectory.domain
     if name not in config.domains:
         raise unknown_choice(f"domain of run {found.trajectory.run_id}", name, config.domains)
-    domain: Domain = build_plugin("domain", name, dict(config.domains[name].options))
+    domain: Domain = build_domain(name, config.domains[name].options)
     return domain
 
 

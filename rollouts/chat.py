@@ -4,6 +4,7 @@ Later turns extend the ids that were really sampled (token in, token out): `enco
 a completion and the next one, found from how the template renders a conversation, so it works for any template.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigurationError, EngineError
-from assay.records import FinishReason, Message
+from assay.records import FinishReason, Message, Tool
+from environments.tools import with_tools
 
 _ASK, _ANSWER, _NEXT = "assay-question", "assay-answer", "assay-observation"
 
@@ -33,9 +35,14 @@ class ChatTokenizer:
         specials = {str(t) for t in self.tokenizer.added_tokens_decoder.values() if t.special}
         self._specials = re.compile("|".join(map(re.escape, sorted(specials)))) if specials else None
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt's token ids, ending where the assistant begins."""
-        return self._encode(self._render(messages, generation=True))
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
+        """The prompt's token ids, ending where the assistant begins.
+
+        Tools are told as the model's template does it, in the system message where the template knows none.
+        """
+        if tools and not self._knows_tools:
+            messages, tools = with_tools(messages, tools), ()
+        return self._encode(self._render(messages, tools, generation=True))
 
     def encode_completion(self, text: str) -> tuple[int, ...]:
         """The ids of an assistant message as a policy would sample it, the end token included."""
@@ -97,9 +104,20 @@ class ChatTokenizer:
             return []
         return list(ends) if isinstance(ends, (list, tuple)) else [ends] if ends is not None else []
 
-    def _render(self, messages: Sequence[Message], *, generation: bool) -> str:
+    @cached_property
+    def _knows_tools(self) -> bool:
+        template = self.tokenizer.chat_template  # a text, or several by name
+        return "tool_use" in template if isinstance(template, dict) else bool(re.search(r"\btools\b", template))
+
+    def _render(self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, generation: bool) -> str:
         plain = [{"role": m.role, "content": self._defuse(m.content)} for m in messages]
-        return self.tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=generation)
+        told = [{"type": "function", "function": self._plain_tool(tool)} for tool in tools]
+        options = {"tools": told} if told else {}
+        return self.tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=generation, **options)
+
+    def _plain_tool(self, tool: Tool) -> dict[str, Any]:
+        plain = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+        return json.loads(self._defuse(json.dumps(plain, ensure_ascii=False)))
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))

@@ -113,7 +113,7 @@ class _Collection:
     async def _draw(self, members: Sequence[RolloutRequest]) -> list[Drawn]:
         request, indices = members[0], [member.index for member in members]
         with engine_faults():
-            prompt_ids = self.around.engine.encode_chat(request.task.prompt)
+            prompt_ids = self.around.engine.encode_chat(request.task.prompt, request.task.tools)
         # The indices are part of the seed: members drawn after an interruption must not repeat those before it.
         ask = SampleRequest(
             prompt_ids=prompt_ids,

@@ -1,4 +1,4 @@
-"""The oracle as an engine: it answers each task with the domain's reference solution, in the policy's own tokens.
+"""The oracle as an engine: it plays each task's reference solution turn by turn, in the policy's own tokens.
 
 Demonstrations run through the same episodes and verifiers as any rollout, so a warm start learns only from proven ones.
 """
@@ -7,13 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from assay.errors import EngineError
-from assay.records import Message, PolicyVersion, TaskSpec
+from assay.records import Message, PolicyVersion, TaskSpec, Tool, record
 from assay.registry import PluginConfig
-from environments.base import Domain
+from environments.base import Domain, Script
 from rollouts.chat import ChatTokenizer
 from rollouts.engines.base import Completion, SampleRequest
 
 ORACLE = "oracle"
+
+
+@record
+class Spoken(Completion):
+    """Turn `turn` of a script, said in the context `prompt_ids`."""
+
+    prompt_ids: tuple[int, ...]
+    script: Script
+    turn: int
 
 
 class OracleEngine:
@@ -24,7 +33,11 @@ class OracleEngine:
 
     def __init__(self, chat: ChatTokenizer, tasks: Iterable[TaskSpec], domain_of: Mapping[str, Domain]) -> None:
         self._chat = chat
-        self._answers = {chat.encode_chat(task.prompt): domain_of[task.domain].solutions(task).oracle for task in tasks}
+        # What is said next in each context that has come up.
+        self._next: dict[tuple[int, ...], tuple[Script, int]] = {
+            chat.encode_chat(task.prompt, task.tools): (domain_of[task.domain].solutions(task).oracle, 0)
+            for task in tasks
+        }
 
     @property
     def policy_version(self) -> str:
@@ -34,18 +47,29 @@ class OracleEngine:
         raise EngineError(f"The oracle is its own policy; it cannot load {policy.name}.")
 
     async def sample(self, request: SampleRequest) -> list[Completion]:
-        answer = self._answers.get(request.prompt_ids)
-        if answer is None:
-            raise EngineError("The oracle answers first turns only; its solution should have ended the episode.")
-        ids = self._chat.encode_completion(answer)
-        completion = Completion(token_ids=ids, logprobs=(0.0,) * len(ids), finish_reason="stop")
-        return [completion] * request.num_samples
+        script, turn = self._next.get(request.prompt_ids, ((), 0))
+        if turn >= len(script):
+            raise EngineError("The oracle has nothing to say here; its solution should have ended the episode.")
+        ids = self._chat.encode_completion(script[turn])
+        spoken = Spoken(
+            token_ids=ids,
+            logprobs=(0.0,) * len(ids),
+            finish_reason="stop",
+            prompt_ids=request.prompt_ids,
+            script=script,
+            turn=turn,
+        )
+        return [spoken] * request.num_samples
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        return self._chat.encode_chat(messages)
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
+        return self._chat.encode_chat(messages, tools)
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
-        return self._chat.encode_reply(completion.token_ids, completion.finish_reason, observation)
+        between = self._chat.encode_reply(completion.token_ids, completion.finish_reason, observation)
+        if isinstance(completion, Spoken):
+            context = (*completion.prompt_ids, *completion.token_ids, *between)
+            self._next[context] = (completion.script, completion.turn + 1)
+        return between
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._chat.decode(token_ids)

@@ -11,6 +11,7 @@ That holds for the state hash too: a place that cannot be read any more is not o
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 from assay.errors import SandboxLaunchError
 from assay.ids import derive_seed
@@ -25,6 +26,7 @@ from rollouts.sampling import Drawn, draw, engine_faults
 
 log = logging.getLogger("assay")
 CLOSE_S = 30.0
+T = TypeVar("T", int, float)
 
 
 @record
@@ -66,6 +68,11 @@ def end_of(reply: Reply, finish_reason: FinishReason, num_turns: int, max_turns:
     return "done" if reply.done else "max_turns"
 
 
+def tighter(run: T | None, task: T | None) -> T | None:
+    """The smaller of the run's limit and the task's own; None where neither has one."""
+    return min((limit for limit in (run, task) if limit is not None), default=None)
+
+
 def figures_of(num_turns: int, num_invalid_actions: int, outcome: Outcome) -> dict[str, float]:
     """A trajectory's metrics: what every episode counts, and what this one's outcome says."""
     counts = {"num_turns": float(num_turns), "num_invalid_actions": float(num_invalid_actions)}
@@ -105,7 +112,7 @@ class EpisodeRun:
             async with asyncio.timeout_at(self.deadline) as limit:
                 episode = await self._open()
                 end = await self._turns(episode, first)
-                return end, episode.outcome()
+                return end, await episode.outcome()
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -137,7 +144,7 @@ class EpisodeRun:
 
     async def _act(self, episode: Episode, drawn: Drawn) -> Reply | None:
         """The environment's reply, or None when the agent's time is used up."""
-        budget = self.around.limits.agent_timeout_s
+        budget = tighter(self.around.limits.agent_timeout_s, self.request.task.agent_timeout_s)
         started = self.around.clock()
         try:
             async with asyncio.timeout(None if budget is None else budget - sum(self.acted_s)) as limit:
@@ -159,7 +166,7 @@ class EpisodeRun:
         with engine_faults():
             between = self.around.engine.encode_reply(drawn.completion, reply.observation)
         prompt_ids = (*drawn.prompt_ids, *drawn.completion.token_ids, *between)
-        limit = self.around.limits.max_context_tokens
+        limit = tighter(self.around.limits.max_context_tokens, self.request.task.max_context_tokens)
         full = limit is not None and len(prompt_ids) + self.sampling.max_new_tokens > limit
         return ("truncated" if full else None), prompt_ids
 

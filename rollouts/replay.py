@@ -112,7 +112,7 @@ class _Playback:
             for turn in self.turns:
                 if differences := await self._turn(episode, turn):
                     return differences
-            return self._ending(episode.outcome()) if self.ends else ()
+            return self._ending(await episode.outcome()) if self.ends else ()
         finally:
             await close_episode(episode, self.trajectory.id)
 

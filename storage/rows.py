@@ -5,6 +5,7 @@ kept as 32-bit floats, and mappings, which come back as plain dicts of JSON valu
     store.commit("trajectories", trajectory_rows(trajectories, iteration), ...)
 """
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,13 +21,16 @@ from assay.records import (
     Evidence,
     Failure,
     Finding,
+    Image,
     Message,
     PolicyVersion,
     RewardTerm,
     SamplingParams,
     SolvabilityEstimate,
+    Source,
     TaskSpec,
     TaskState,
+    Tool,
     Trajectory,
     Turn,
     Verdict,
@@ -54,6 +58,10 @@ def task_rows(tasks: Iterable[TaskSpec], run_id: str) -> list[Row]:
             "hidden_json": _json(f"Task {task.id}: hidden", task.hidden),
             "max_turns": task.max_turns,
             "max_new_tokens": task.max_new_tokens,
+            "tools_json": canonical_json([_fields(tool, "name description parameters") for tool in task.tools]),
+            "max_context_tokens": task.max_context_tokens,
+            "agent_timeout_s": task.agent_timeout_s,
+            **_source(task.source),
             "run_id": run_id,
         }
         for task in tasks
@@ -257,14 +265,44 @@ def policies_from(frame: pl.DataFrame) -> list[PolicyVersion]:
 
 
 def _messages_json(task: TaskSpec) -> str:
-    return canonical_json([{"role": m.role, "content": m.content} for m in task.prompt])
+    return canonical_json([_message_row(message) for message in task.prompt])
+
+
+def _message_row(message: Message) -> Row:
+    images = [
+        {"media_type": image.media_type, "base64": base64.b64encode(image.data).decode()} for image in message.images
+    ]
+    return {"role": message.role, "content": message.content, **({"images": images} if images else {})}
+
+
+def _message(row: Row) -> Message:
+    images = tuple(
+        Image(data=base64.b64decode(image["base64"]), media_type=image["media_type"]) for image in row.get("images", ())
+    )
+    return Message(role=row["role"], content=row["content"], images=images)
+
+
+def _source(source: Source | None) -> Row:
+    names = {"source": "name", "licence": "licence"} | {f"source_{n}": n for n in ("version", "uri", "digest")}
+    return {column: getattr(source, name) if source else None for column, name in names.items()}
+
+
+def _source_from(row: Row) -> Source | None:
+    if row["source"] is None:
+        return None
+    told = {name: row[f"source_{name}"] for name in ("version", "uri", "digest")}
+    return Source(name=row["source"], licence=row["licence"], **told)
 
 
 def _task(row: Row) -> TaskSpec:
     task = TaskSpec(
         id=row["task_id"],
         **_pick(row, "domain environment_version split level template answer_digest max_turns max_new_tokens"),
-        prompt=tuple(Message(**message) for message in json.loads(row["prompt_json"])),
+        **_pick(row, "max_context_tokens agent_timeout_s"),
+        prompt=tuple(map(_message, json.loads(row["prompt_json"]))),
+        # Null in rows that are older than the column.
+        tools=tuple(Tool(**tool) for tool in json.loads(row["tools_json"] or "[]")),
+        source=_source_from(row),
         public=json.loads(row["public_json"]),
         hidden=json.loads(row["hidden_json"]),
     )

@@ -6,7 +6,7 @@ from assay.config import PostTrainConfig
 from assay.errors import EnvironmentAuthorError
 from assay.ids import combined_digest
 from assay.records import DatasetRef, Split, TaskSpec
-from environments.base import Domain
+from environments.base import Domain, take
 from quality.splits import check_splits
 from storage.rows import task_rows, tasks_from
 from tasks.run import RunRef
@@ -24,12 +24,15 @@ def load_tasks(run: RunRef) -> DatasetRef:
 
 
 def make_tasks(config: PostTrainConfig, domains: dict[str, Domain]) -> list[TaskSpec]:
-    """Every task of the config, domain by domain: training, held-out, and the planted defects if asked for."""
+    """Every task of the config, domain by domain: training, held-out, and the planted defects if asked for.
+
+    A domain that has fewer than asked for gives all it has.
+    """
     specs: list[TaskSpec] = []
     for name, domain in domains.items():
         wanted = config.domains[name]
         sizes: list[tuple[Split, int]] = [("train", wanted.num_train), ("heldout", wanted.num_heldout)]
-        specs += [domain.make_task(split, i, config.seed) for split, size in sizes for i in range(size)]
+        specs += [task for split, size in sizes for task in take(domain, split, size, config.seed)]
         if wanted.include_defects:
             specs += domain.defective_tasks(config.seed)
     _check_unique(specs)

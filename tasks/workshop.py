@@ -16,6 +16,7 @@ from assay.records import PolicyVersion
 from assay.registry import build_plugin
 from assay.settings import settings
 from environments.base import Domain
+from environments.catalogue import build_domain
 from environments.pool import Pool
 from environments.sandboxes.base import Backend
 from rollouts.engines.base import Engine
@@ -44,7 +45,7 @@ class Workshop:
     @cached_property
     def domains(self) -> dict[str, Domain]:
         """By domain id."""
-        return {name: build_plugin("domain", name, dict(c.options)) for name, c in self.config.domains.items()}
+        return {name: build_domain(name, c.options) for name, c in self.config.domains.items()}
 
     @cached_property
     def sandboxes(self) -> Backend:

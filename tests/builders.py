@@ -16,15 +16,17 @@ from assay.records import (
     RewardTerm,
     RolloutRequest,
     SamplingParams,
+    Source,
     Split,
     TaskSpec,
+    Tool,
     Trajectory,
     Turn,
     Verdict,
     VerifiedTrajectory,
 )
 from assay.registry import PluginConfig
-from environments.base import Outcome, Reply, Solutions
+from environments.base import Card, Domain, Outcome, Reply, Solutions
 from environments.sandboxes.base import (
     INITIAL,
     Backend,
@@ -233,7 +235,7 @@ class ToyEpisode:
             action=completion, observation="go on", done=completion != "more", valid_action=completion != "more"
         )
 
-    def outcome(self) -> Outcome:
+    async def outcome(self) -> Outcome:
         return Outcome(submission=self._last)
 
     async def state_hash(self) -> str:
@@ -243,11 +245,11 @@ class ToyEpisode:
         await self._sandbox.destroy()
 
 
-class ToyDomain:
+class ToyDomain(Domain):
     """Say the answer. Passes when `accepts(task, submission)`; episodes and verification take one sandbox each."""
 
-    id: ClassVar[str] = "toy"
-    version: ClassVar[str] = "1"
+    id: str = "toy"
+    version: str = "1"
     Config: ClassVar[type[Any]] = PluginConfig
 
     def __init__(self, accepts: Callable[[TaskSpec, str], bool] | None = None) -> None:
@@ -262,16 +264,17 @@ class ToyDomain:
     def defective_tasks(self, seed: int) -> Sequence[TaskSpec]:
         return ()
 
+    def card(self) -> Card:
+        source = Source(name="assay", licence="Apache-2.0")
+        return Card(summary="Say the answer", value="Says what it is told to say", kind="answer", source=source)
+
     def solutions(self, task: TaskSpec) -> Solutions:
-        return Solutions(
+        return Solutions.of_answers(
             oracle=task.hidden["answer"], noop="nothing done", wrong=self.wrong, equivalent=self.equivalent
         )
 
     def check(self, task: TaskSpec) -> list[str]:
         return self.problems
-
-    def submit(self, task: TaskSpec, completion: str) -> Outcome:
-        return Outcome(submission=completion)
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> ToyEpisode:
         sandbox = await sandboxes.create(SandboxSpec())
@@ -320,7 +323,7 @@ class ToyEngine:
             token_ids=kept, logprobs=(-0.5,) * len(kept), finish_reason="stop" if kept[-1] == 0 else "length"
         )
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         return tuple(map(ord, "".join(f"{m.role}: {m.content}\n" for m in messages)))
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:

@@ -6,15 +6,14 @@ repository.
 
 import random
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pydantic import Field
 
 from assay.errors import SandboxError
 from assay.ids import content_hash, derive_seed
-from assay.records import Cause, Message, RewardTerm, Split, TaskSpec, Verdict
+from assay.records import Cause, Message, RewardTerm, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
-from environments.base import Outcome, Reply, Solutions
+from environments.base import Card, Domain, Outcome, Reply, Solutions
 from environments.sandboxes.base import Backend, SandboxSpec
 
 LETTERS = "abcdefgh"
@@ -28,7 +27,7 @@ class _Episode:
         self._submission = completion.strip()
         return Reply(action=self._submission, observation="", done=True)
 
-    def outcome(self) -> Outcome:
+    async def outcome(self) -> Outcome:
         return Outcome(submission=self._submission)
 
     async def state_hash(self) -> str:
@@ -38,11 +37,11 @@ class _Episode:
         pass
 
 
-class SortLetters:
+class SortLetters(Domain):
     """Given four letters, answer them in order; reward is the share of places that are right."""
 
-    id: ClassVar[str] = "sort_letters"
-    version: ClassVar[str] = "1"
+    id: str = "sort_letters"
+    version: str = "1"
 
     class Config(PluginConfig):
         use_sandbox: bool = Field(False, description="Open a sandbox per episode, so that its faults reach rollouts")
@@ -77,15 +76,16 @@ class SortLetters:
             max_new_tokens=8,
         )
 
+    def card(self) -> Card:
+        source = Source(name="assay", licence="Apache-2.0", version=self.version)
+        return Card(summary="Sort four letters", value="Knows the alphabet", kind="answer", source=source)
+
     def solutions(self, task: TaskSpec) -> Solutions:
         right = "".join(sorted(task.public["letters"]))
-        return Solutions(oracle=right, noop="", wrong=(right[::-1] + "x",), equivalent=(f" {right} ",))
+        return Solutions.of_answers(oracle=right, noop="", wrong=(right[::-1] + "x",), equivalent=(f" {right} ",))
 
     def check(self, task: TaskSpec) -> list[str]:
         return [] if task.hidden.get("answer") else ["hidden.answer is missing"]
-
-    def submit(self, task: TaskSpec, completion: str) -> Outcome:
-        return Outcome(submission=completion.strip())
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> _Episode:
         if self.config.use_sandbox:

@@ -9,14 +9,14 @@ unchanged is worth 0). Process: few steps, valid actions, recovery; paid only on
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
 from assay.errors import EnvironmentAuthorError, SandboxError
-from assay.records import Cause, Message, Split, TaskSpec, Verdict
+from assay.records import Cause, Message, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
-from environments.base import Episode, Outcome, Reply, Solutions
+from environments.base import Card, Domain, Episode, Outcome, Reply, ResourceProfile, Solutions
 from environments.domains import _code_repair_task as problems
 from environments.domains._code_repair_task import Case, Problem
 from environments.domains._common import MAX_SUBMISSION_CHARS, fenced_block, task_id, task_rng
@@ -29,11 +29,11 @@ _HIDDEN_KEYS = ("cases", "num_already_right", "solution")
 _NO_CODE = "No Python code found. Answer with the corrected function in a ```python block."
 
 
-class CodeRepair:
+class CodeRepair(Domain):
     """Repair a function; scored by hidden cases that neither the policy nor its sandbox ever held."""
 
-    id: ClassVar[str] = "code_repair"
-    version: ClassVar[str] = "1"
+    id: str = "code_repair"
+    version: str = "1"
 
     class Config(PluginConfig):
         max_turns: int = Field(2, ge=1, le=8, description="Attempts; what failed comes back between them")
@@ -59,12 +59,22 @@ class CodeRepair:
         leaking = self._task(task_id(self.id, "defect", 2), "train", 1, "defect/leak", problem, hint=problem.solution)
         return [weak, flaky, leaking]
 
+    def card(self) -> Card:
+        return Card(
+            summary="Small Python functions with one bug each, repaired from a failing example",
+            value="Finds and corrects a fault in a function it is shown",
+            kind="code",
+            source=Source(name="assay", licence="Apache-2.0", version=self.version),
+            levels=tuple(sorted({family.level for family in problems.FAMILIES})),
+            profile=ResourceProfile(memory_bytes=_LIMITS.memory_bytes, expected_s=0.2, num_sandboxes=2),
+        )
+
     def solutions(self, task: TaskSpec) -> Solutions:
         if "solution" not in task.hidden:
             raise EnvironmentAuthorError(f"{task.id}: hidden has no 'solution'; add the reference answer.")
         solution, entry = task.hidden["solution"], task.public["entry"]
         wrong = [*task.hidden.get("mutants", ()), *_cheats(entry, task.public["examples"])]
-        return Solutions(
+        return Solutions.of_answers(
             oracle=fence(solution),
             noop=fence(task.public["code"]),
             wrong=(*map(fence, wrong), "I have corrected the function.", fence("")),
@@ -93,12 +103,6 @@ class CodeRepair:
         if any(case["args"] in shown for case in task.hidden["cases"]):
             found.append("a hidden case is also a visible example")
         return found
-
-    def submit(self, task: TaskSpec, completion: str) -> Outcome:
-        code = parse_code(completion)
-        return Outcome(
-            submission=code or "", metrics=_metrics(num_turns=1, num_invalid=int(code is None), failing=False)
-        )
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
         sandbox = await sandboxes.create(SandboxSpec(limits=_LIMITS, labels={"task": task.id, "use": "episode"}))
@@ -198,7 +202,7 @@ class _Repair:
                 return f"{said} Correct the function."
         return ""
 
-    def outcome(self) -> Outcome:
+    async def outcome(self) -> Outcome:
         metrics = _metrics(num_turns=self._turns, num_invalid=self._invalid, failing=self._failing)
         return Outcome(submission=self._code, metrics=metrics)
 

@@ -11,15 +11,15 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
 from assay.errors import EnvironmentAuthorError
 from assay.ids import content_hash
-from assay.records import Cause, Message, RewardTerm, Split, TaskSpec, Verdict
+from assay.records import Cause, Message, RewardTerm, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
-from environments.base import Episode, Outcome, Reply, Solutions
+from environments.base import Card, Domain, Episode, Outcome, Reply, ResourceProfile, Solutions
 from environments.domains import _record_extraction_text as text
 from environments.domains._common import MAX_SUBMISSION_CHARS, fenced_block, task_id, task_rng
 from environments.sandboxes.base import Backend
@@ -27,11 +27,11 @@ from environments.sandboxes.base import Backend
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,30})(\.\d{1,30})?")
 
 
-class RecordExtraction:
+class RecordExtraction(Domain):
     """Read a text, answer with `{"field": value, ...}`: 0.1 for the right keys, 0.9 times the share of right values."""
 
-    id: ClassVar[str] = "record_extraction"
-    version: ClassVar[str] = "1"
+    id: str = "record_extraction"
+    version: str = "1"
 
     class Config(PluginConfig):
         levels: tuple[int, ...] = Field(
@@ -68,12 +68,22 @@ class RecordExtraction:
             for i, (said, gold) in enumerate(hidden)
         ]
 
+    def card(self) -> Card:
+        return Card(
+            summary="Sentences and short forms, read into JSON records of four fields",
+            value="Reads what a short text says into the fields it is asked for",
+            kind="extraction",
+            source=Source(name="assay", licence="Apache-2.0", version=self.version),
+            levels=tuple(sorted(set(self.config.levels))),
+            profile=ResourceProfile(expected_s=0.001, context_tokens=512),
+        )
+
     def solutions(self, task: TaskSpec) -> Solutions:
         if "record" not in task.hidden:
             raise EnvironmentAuthorError(f"{task.id}: hidden has no 'record' to demonstrate; add the reference answer.")
         answer: dict[str, Any] = dict(task.hidden["record"])
         oracle = json.dumps(answer)
-        return Solutions(
+        return Solutions.of_answers(
             oracle=oracle,
             noop=json.dumps(dict.fromkeys(answer, "")),
             wrong=_wrong_answers(task, answer),
@@ -101,11 +111,8 @@ class RecordExtraction:
             problems.append("the prompt contains the answer")
         return problems
 
-    def submit(self, task: TaskSpec, completion: str) -> Outcome:
-        return Outcome(submission=completion, metrics={"valid_action": float(parse_object(completion) is not None)})
-
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
-        return _OneTurn(self, task)
+        return _OneTurn()
 
     async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         expected = task.hidden.get("expected")
@@ -144,8 +151,8 @@ class RecordExtraction:
 class _OneTurn:
     """The episode: whatever the first completion says is the answer."""
 
-    def __init__(self, domain: RecordExtraction, task: TaskSpec) -> None:
-        self._domain, self._task, self._completion = domain, task, ""
+    def __init__(self) -> None:
+        self._completion = ""
 
     async def reply(self, completion: str) -> Reply:
         self._completion = completion
@@ -153,8 +160,9 @@ class _OneTurn:
         action = "" if found is None else completion.strip()
         return Reply(action=action, observation="", done=True, valid_action=found is not None)
 
-    def outcome(self) -> Outcome:
-        return self._domain.submit(self._task, self._completion)
+    async def outcome(self) -> Outcome:
+        valid = parse_object(self._completion) is not None
+        return Outcome(submission=self._completion, metrics={"valid_action": float(valid)})
 
     async def state_hash(self) -> str:
         return ""

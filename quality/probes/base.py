@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from assay.errors import SandboxError, is_transient
 from assay.records import Cause, Evidence, Finding, TaskSpec, Verdict, record
 from assay.registry import PluginConfig
-from environments.base import Domain, Outcome
+from environments.base import Domain, Outcome, Script, play
 from environments.sandboxes.base import Backend, BackendReport, Sandbox, SandboxSpec
 from rollouts.failures import failure_of, traceback_tail
 from rollouts.verify import judge
@@ -45,18 +45,18 @@ class Result:
 
 @record
 class Tried:
-    """One submission and the verdict on it."""
+    """One script and the verdict on what its episode left."""
 
     name: str
-    completion: str
+    script: Script
     verdict: Verdict
 
     def as_json(self) -> dict[str, Any]:
-        """For `Evidence.tried`; long completions are cut, which `num_chars` shows."""
+        """For `Evidence.tried`; long completions are cut, which `num_chars`, of all together, shows."""
         return {
             "name": self.name,
-            "completion": self.completion[:SHOWN],
-            "num_chars": len(self.completion),
+            "completions": [completion[:SHOWN] for completion in self.script],
+            "num_chars": sum(map(len, self.script)),
             "passed": self.verdict.passed,
             "reward": self.verdict.reward,
             "invalid": str(self.verdict.failure.detail) if self.verdict.failure else None,
@@ -72,33 +72,17 @@ class Bench:
         self.sandboxes = _Counting(sandboxes)
         self.seed = seed
 
-    async def submit(self, name: str, completion: str) -> Tried:
-        """Judge a completion as the only turn of an episode, without running the episode."""
+    async def play(self, name: str, script: Script) -> Tried:
+        """Judge what a real episode with these completions leaves."""
         try:
-            outcome = self.domain.submit(self.task, completion)
-        except Exception as error:
-            return self._tried(name, completion, Verdict.invalid(Cause.ENVIRONMENT, traceback_tail(error)))
-        return self._tried(name, completion, await self._judge(outcome))
-
-    async def play(self, name: str, completion: str) -> Tried:
-        """Judge a completion after a real episode with it as the only turn."""
-        try:
-            outcome = await self._episode(completion)
+            async with asyncio.timeout(JUDGE_S):
+                outcome = await play(self.domain, self.task, script, self.sandboxes)
         except TimeoutError as error:
             raise Inconclusive(f"{name}: its episode did not end within {JUDGE_S:g} s") from error
         except Exception as error:
             failure = failure_of(error, unknown=Cause.ENVIRONMENT)
-            return self._tried(name, completion, Verdict.invalid(failure.cause, failure.detail))
-        return self._tried(name, completion, await self._judge(outcome))
-
-    async def _episode(self, completion: str) -> Outcome:
-        async with asyncio.timeout(JUDGE_S):
-            episode = await self.domain.open(self.task, self.sandboxes)
-            try:
-                await episode.reply(completion)
-                return episode.outcome()
-            finally:
-                await episode.close()
+            return self._tried(name, script, Verdict.invalid(failure.cause, failure.detail))
+        return self._tried(name, script, await self._judge(outcome))
 
     async def _judge(self, outcome: Outcome) -> Verdict:
         # A time-out on a busy machine proves nothing against the task, so it counts as the place's.
@@ -107,10 +91,10 @@ class Bench:
         )
 
     @staticmethod
-    def _tried(name: str, completion: str, verdict: Verdict) -> Tried:
+    def _tried(name: str, script: Script, verdict: Verdict) -> Tried:
         if verdict.failure and verdict.failure.cause not in (Cause.VERIFIER, Cause.ENVIRONMENT, Cause.TAMPERED):
             raise Inconclusive(f"{name}: {verdict.failure.cause}: {verdict.failure.detail}")
-        return Tried(name=name, completion=completion, verdict=verdict)
+        return Tried(name=name, script=script, verdict=verdict)
 
 
 class Probe(ABC):
@@ -158,7 +142,7 @@ class Probe(ABC):
             return Result(finding=Finding.UNKNOWN, summary=f"the probe crashed: {traceback_tail(error)}")
 
 
-def some(options: Sequence[str], most: int, seed: int) -> list[int]:
+def some(options: Sequence[Script], most: int, seed: int) -> list[int]:
     """Indices of at most `most` of the options, drawn by the seed, in order."""
     return sorted(random.Random(seed).sample(range(len(options)), min(most, len(options))))
 

@@ -22,7 +22,7 @@ class EquivalentAccepted(Probe):
 
     async def look(self, bench: Bench) -> Result:
         solutions = bench.domain.solutions(bench.task)
-        others = solutions.equivalent or (f"\n{solutions.oracle}\n\n",)
+        others = solutions.equivalent or (tuple(f"\n{text}\n\n" for text in solutions.oracle),)
         drawn = some(others, self.config.most, bench.seed)
-        tried = [await bench.submit(f"equivalent {i}", others[i]) for i in drawn]
+        tried = [await bench.play(f"equivalent {i}", others[i]) for i in drawn]
         return accepted(tried, f"{len(drawn)} of {len(others)} equivalents")

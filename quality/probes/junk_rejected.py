@@ -1,6 +1,7 @@
 """Does the verifier hold against nonsense? Odd input must be judged, without breaking anything, and must not pass."""
 
 from assay.records import TaskSpec
+from environments.base import Script
 from quality.probes.base import Bench, Probe, Result, rejected
 
 JUNK = {
@@ -21,11 +22,11 @@ class JunkRejected(Probe):
 
     async def look(self, bench: Bench) -> Result:
         oracle = bench.domain.solutions(bench.task).oracle
-        junk = {name: text for name, text in JUNK.items() if text != oracle}
+        junk: dict[str, Script] = {name: (text,) for name, text in JUNK.items() if (text,) != oracle}
         other = _another(bench)
         if other is not None:
             junk["another task's answer"] = bench.domain.solutions(other).oracle
-        return rejected([await bench.submit(name, text) for name, text in junk.items()], "junk")
+        return rejected([await bench.play(name, script) for name, script in junk.items()], "junk")
 
 
 def _another(bench: Bench) -> TaskSpec | None:

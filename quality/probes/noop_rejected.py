@@ -12,4 +12,4 @@ class NoopRejected(Probe):
 
     async def look(self, bench: Bench) -> Result:
         noop = bench.domain.solutions(bench.task).noop
-        return rejected([await bench.submit("no-op", noop)], "no-op")
+        return rejected([await bench.play("no-op", noop)], "no-op")

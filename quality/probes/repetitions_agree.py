@@ -31,8 +31,8 @@ class RepetitionsAgree(Probe):
         solutions = bench.domain.solutions(bench.task)
         runs: list[Tried] = []
         for number in range(self.config.repetitions):
-            runs.append(await bench.submit(f"oracle run {number}", solutions.oracle))
-            runs.append(await bench.submit(f"no-op run {number}", solutions.noop))
+            runs.append(await bench.play(f"oracle run {number}", solutions.oracle))
+            runs.append(await bench.play(f"no-op run {number}", solutions.noop))
         split = [told for told in (_differing(runs[0::2]), _differing(runs[1::2])) if told]
         return Result(
             finding=Finding.FOUND if split else Finding.CLEAR,

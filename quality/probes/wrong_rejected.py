@@ -28,5 +28,5 @@ class WrongRejected(Probe):
                 summary=f"{bench.task.domain}.solutions names no wrong submission; give at least one",
             )
         drawn = some(wrong, self.config.most, bench.seed)
-        tried = [await bench.submit(f"wrong {i}", wrong[i]) for i in drawn]
+        tried = [await bench.play(f"wrong {i}", wrong[i]) for i in drawn]
         return rejected(tried, f"{len(drawn)} of {len(wrong)} wrong submissions")

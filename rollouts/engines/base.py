@@ -6,7 +6,7 @@ One file per engine; one conformance suite runs over all of them.
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
-from assay.records import FinishReason, Message, PolicyVersion, SamplingParams, record
+from assay.records import FinishReason, Message, PolicyVersion, SamplingParams, Tool, record
 
 
 @record
@@ -49,8 +49,8 @@ class Engine(Protocol):
         """`request.num_samples` completions, in order. Raises EngineError."""
         ...
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """The prompt's token ids, ending where the assistant begins."""
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
+        """The prompt's token ids with the tools told in it, ending where the assistant begins."""
         ...
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:

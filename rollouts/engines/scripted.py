@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from assay.errors import EngineError
-from assay.records import FinishReason, Message, PolicyVersion
+from assay.records import FinishReason, Message, PolicyVersion, Tool
 from assay.registry import PluginConfig
+from environments.tools import with_tools
 from rollouts.engines.base import Completion, SampleRequest
 
 END, OPEN = 256, 257  # after the 256 bytes: closes a message, opens one
@@ -59,8 +60,9 @@ class ScriptedEngine:
         shares = {text: 1.0 if greedy else script.count(text) / len(script) for text in script}
         return [_completion(text, shares[text], request.sampling.max_new_tokens) for text in chosen]
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """The prompt's token ids, ending where the assistant begins."""
+        messages = with_tools(messages, tools)
         return (*(token for m in messages for token in (OPEN, *m.content.encode(), END)), OPEN)
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:

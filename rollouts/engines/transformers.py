@@ -18,7 +18,7 @@ from pydantic import Field
 
 from assay.errors import EngineError
 from assay.processor import fast_dtype
-from assay.records import Message, PolicyVersion
+from assay.records import Message, PolicyVersion, Tool
 from assay.registry import PluginConfig
 from assay.settings import settings
 from rollouts.chat import ChatTokenizer
@@ -84,9 +84,9 @@ class TransformersEngine:
             self._changed.notify_all()
         return await asyncio.wrap_future(future)
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """The prompt's token ids, ending where the assistant begins."""
-        return self._tokenizer.encode_chat(messages)
+        return self._tokenizer.encode_chat(messages, tools)
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
         """The ids between a completion and the next one."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from assay.errors import EngineError
-from assay.records import Message, PolicyVersion
+from assay.records import Message, PolicyVersion, Tool
 from assay.registry import PluginConfig
 from assay.settings import settings
 from rollouts.chat import ChatTokenizer
@@ -117,9 +117,9 @@ class VllmEngine:
         completions = read_completions(reply, body["n"])
         return completions * request.num_samples if greedy else completions
 
-    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """The prompt's token ids, ending where the assistant begins."""
-        return self._chat().encode_chat(messages)
+        return self._chat().encode_chat(messages, tools)
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
         """The ids between a completion and the next one."""

@@ -16,6 +16,7 @@ from prefect.flows import Flow, load_flow_from_entrypoint
 from assay.config import load_preset, presets
 from assay.registry import check_options
 from assay.settings import settings
+from environments.catalogue import check_domain
 from tests.flows.conftest import ROOT, rows, sort_config
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
@@ -28,7 +29,7 @@ def test_every_preset_is_a_valid_config_whose_plugins_accept_their_options(name:
         choice = getattr(config, kind)
         check_options(kind, choice.id, choice.options)
     for domain, wanted in config.domains.items():
-        check_options("domain", domain, wanted.options)
+        check_domain(domain, wanted.options)
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])

@@ -66,7 +66,7 @@ async def test_each_defect_is_found_by_its_probe_with_the_input_that_shows_it(
     assert (last.probe, last.finding) == (probe, Finding.FOUND)
     assert told in last.summary
     assert result.certificate.reasons == (f"{probe}: {last.summary}",)
-    assert all(set(s) >= {"completion", "passed"} for s in last.tried["submissions"])
+    assert all(set(s) >= {"completions", "passed"} for s in last.tried["submissions"])
 
 
 async def test_a_broken_contract_is_found_without_a_sandbox_and_ends_the_climb() -> None:

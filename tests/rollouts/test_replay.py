@@ -38,7 +38,7 @@ class Notes(ToyEpisode):
             action=completion.upper(), observation=seen, done=completion == "end", valid_action="?" not in seen
         )
 
-    def outcome(self) -> Outcome:
+    async def outcome(self) -> Outcome:
         return Outcome(submission="|".join(self.notes), metrics={"longest": float(max(map(len, self.notes)))})
 
     async def state_hash(self) -> str:

@@ -162,17 +162,17 @@ async def test_a_second_turn_after_the_failing_output_recovers(
     known = domain.solutions(counting)
     episode = await domain.open(counting, sandboxes)
     try:
-        first = await episode.reply(known.noop)
+        first = await episode.reply(*known.noop)
         assert not first.done
         assert first.valid_action
         assert first.observation.startswith(f"{counting.public['entry']}(")
         assert first.observation.endswith("Correct the function.")
         assert f"expected {counting.public['examples'][0]['expected']}" in first.observation
-        second = await episode.reply(known.oracle)
+        second = await episode.reply(*known.oracle)
         assert second.done
     finally:
         await episode.close()
-    outcome = episode.outcome()
+    outcome = await episode.outcome()
     assert outcome.metrics == {
         "num_turns": 2.0,
         "num_invalid_actions": 0.0,
@@ -192,12 +192,13 @@ async def test_an_invalid_action_costs_a_turn_and_keeps_the_last_code(
     try:
         await episode.reply(fence(counting.public["code"]))
         reply = await episode.reply("I give up.")
+        outcome = await episode.outcome()
     finally:
         await episode.close()
     assert (reply.done, reply.valid_action) == (True, False)
     assert "```python" in reply.observation
-    assert episode.outcome().submission.strip() == counting.public["code"].strip()
-    assert episode.outcome().metrics["recovery"] == 0.0
+    assert outcome.submission.strip() == counting.public["code"].strip()
+    assert outcome.metrics["recovery"] == 0.0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What every domain promises, checked on each one that ships."""
 
-import asyncio
 import json
 import os
 import pickle
@@ -12,7 +11,7 @@ from functools import cache
 
 from assay.records import Cause, Finding, Split, TaskSpec, Verdict
 from assay.registry import build_plugin
-from environments.base import Domain
+from environments.base import Domain, Script, play, take
 from environments.sandboxes.base import Backend
 
 NUM_EACH = 200
@@ -43,15 +42,19 @@ ODD = {
 @cache
 def _made(domain_id: str, split: Split, seed: int) -> list[TaskSpec]:
     domain = build_plugin("domain", domain_id)
-    return [domain.make_task(split, index, seed) for index in range(NUM_EACH)]
+    return take(domain, split, NUM_EACH, seed)
 
 
 def tasks(domain: Domain, split: Split, num: int = NUM_EACH, seed: int = 0) -> list[TaskSpec]:
     return _made(domain.id, split, seed)[:num]
 
 
-async def verdicts(domain: Domain, task: TaskSpec, texts: Sequence[str], sandboxes: Backend) -> list[Verdict]:
-    return await asyncio.gather(*(domain.verify(task, domain.submit(task, text), sandboxes) for text in texts))
+async def verdict(domain: Domain, task: TaskSpec, script: Script, sandboxes: Backend) -> Verdict:
+    return await domain.verify(task, await play(domain, task, script, sandboxes), sandboxes)
+
+
+async def verdicts(domain: Domain, task: TaskSpec, scripts: Sequence[Script], sandboxes: Backend) -> list[Verdict]:
+    return [await verdict(domain, task, script, sandboxes) for script in scripts]
 
 
 def test_tasks_depend_on_their_arguments_only(domain: Domain) -> None:
@@ -100,13 +103,13 @@ def test_every_sound_task_keeps_the_static_contract(domain: Domain) -> None:
         assert domain.check(task) == []
         assert task.domain == domain.id
         assert task.environment_version == domain.version
-        assert 1 <= task.level <= 3
+        assert task.level in domain.card().levels
 
 
 def test_what_is_hidden_is_not_in_the_prompt_nor_public(domain: Domain) -> None:
     for task in tasks(domain, "train", 50):
         shown = "\n".join(m.content for m in task.prompt) + json.dumps(dict(task.public))
-        assert domain.solutions(task).oracle not in shown
+        assert not [text for text in domain.solutions(task).oracle if text in shown]
         for name, value in task.hidden.items():
             if isinstance(value, (list, dict)):
                 assert json.dumps(value) not in shown, name
@@ -137,41 +140,50 @@ async def test_wrong_answers_fail_and_equivalent_ones_pass(domain: Domain, sandb
         known = domain.solutions(task)
         assert len(known.wrong) >= 3
         assert len(known.equivalent) >= 2
-        for text, verdict in zip(known.wrong, await verdicts(domain, task, known.wrong, sandboxes), strict=True):
-            assert verdict.valid, text
-            assert not verdict.passed, text
+        for script, found in zip(known.wrong, await verdicts(domain, task, known.wrong, sandboxes), strict=True):
+            assert found.valid, script
+            assert not found.passed, script
         right = await verdicts(domain, task, known.equivalent, sandboxes)
-        for text, verdict in zip(known.equivalent, right, strict=True):
-            assert (verdict.passed, verdict.reward) == (True, 1.0), text
+        for script, found in zip(known.equivalent, right, strict=True):
+            assert found.passed, script
+
+
+async def test_reward_never_rises_down_the_ladder(domain: Domain, sandboxes: Backend) -> None:
+    for task in tasks(domain, "train", 3):
+        known = domain.solutions(task)
+        rungs = (known.oracle, *known.ladder, known.noop)
+        rewards = [found.reward or 0.0 for found in await verdicts(domain, task, rungs, sandboxes)]
+        assert rewards == sorted(rewards, reverse=True), task.id
 
 
 async def test_odd_completions_are_graded_and_never_pass(domain: Domain, sandboxes: Backend) -> None:
     task = domain.make_task("train", 1, 0)
     other = domain.solutions(domain.make_task("train", 2, 0)).oracle
-    given = {**ODD, "another task's answer": other}
-    for name, verdict in zip(given, await verdicts(domain, task, list(given.values()), sandboxes), strict=True):
-        assert verdict.valid, name
-        assert not verdict.passed, name
+    given: dict[str, Script] = {**{name: (text,) for name, text in ODD.items()}, "another task's answer": other}
+    for name, found in zip(given, await verdicts(domain, task, list(given.values()), sandboxes), strict=True):
+        assert found.valid, name
+        assert not found.passed, name
 
 
 async def test_verdicts_repeat(domain: Domain, sandboxes: Backend) -> None:
     task = domain.make_task("heldout", 3, 0)
     known = domain.solutions(task)
-    for text in (known.oracle, known.noop, known.wrong[0]):
-        assert len({v.reward for v in await verdicts(domain, task, [text] * 3, sandboxes)}) == 1
+    for script in (known.oracle, known.noop, known.wrong[0]):
+        assert len({v.reward for v in await verdicts(domain, task, [script] * 3, sandboxes)}) == 1
 
 
 async def test_an_episode_with_the_oracle_ends_at_once_and_passes(domain: Domain, sandboxes: Backend) -> None:
     task = domain.make_task("train", 0, 0)
     episode = await domain.open(task, sandboxes)
-    before = episode.outcome()
-    reply = await episode.reply(domain.solutions(task).oracle)
+    before = await episode.outcome()
+    replies = [await episode.reply(text) for text in domain.solutions(task).oracle]
+    after = await episode.outcome()
     await episode.close()
     await episode.close()
-    assert reply.done
-    assert reply.valid_action
+    assert [reply.done for reply in replies] == [False] * (len(replies) - 1) + [True]
+    assert all(reply.valid_action for reply in replies)
     assert not (await domain.verify(task, before, sandboxes)).passed
-    assert (await domain.verify(task, episode.outcome(), sandboxes)).reward == 1.0
+    assert (await domain.verify(task, after, sandboxes)).reward == 1.0
 
 
 async def test_odd_completions_in_an_episode_never_raise(domain: Domain, sandboxes: Backend) -> None:
@@ -180,8 +192,8 @@ async def test_odd_completions_in_an_episode_never_raise(domain: Domain, sandbox
         episode = await domain.open(task, sandboxes)
         try:
             reply = await episode.reply(text)
-            assert len(reply.observation) < 400, name
-            assert not (await domain.verify(task, episode.outcome(), sandboxes)).passed, name
+            assert len(reply.observation) < 10_000, name
+            assert not (await domain.verify(task, await episode.outcome(), sandboxes)).passed, name
         finally:
             await episode.close()
 
@@ -204,7 +216,8 @@ async def test_the_inspection_catches_every_defective_task(domain: Domain, sandb
 async def test_a_task_without_its_hidden_part_is_blamed_on_the_environment(domain: Domain, sandboxes: Backend) -> None:
     whole = domain.make_task("train", 0, 0)
     empty = replace(whole, hidden={})
-    verdict = await domain.verify(empty, domain.submit(whole, domain.solutions(whole).oracle), sandboxes)
-    assert verdict.failure is not None
-    assert verdict.failure.cause is Cause.ENVIRONMENT
+    outcome = await play(domain, whole, domain.solutions(whole).oracle, sandboxes)
+    found = await domain.verify(empty, outcome, sandboxes)
+    assert found.failure is not None
+    assert found.failure.cause is Cause.ENVIRONMENT
     assert domain.check(empty)

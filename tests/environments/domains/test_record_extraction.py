@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from assay.errors import EnvironmentAuthorError
 from assay.records import Verdict
 from assay.registry import build_plugin
+from environments.base import Outcome
 from environments.domains.record_extraction import parse_object, same_value
 from tests.environments.domains.conftest import NoPlace
 
@@ -17,7 +18,7 @@ from tests.environments.domains.conftest import NoPlace
 async def judged(text: str, index: int = 0) -> Verdict:
     domain = build_plugin("domain", "record_extraction")
     task = domain.make_task("train", index, 0)
-    return await domain.verify(task, domain.submit(task, text), NoPlace())
+    return await domain.verify(task, Outcome(submission=text), NoPlace())
 
 
 @pytest.mark.parametrize(
