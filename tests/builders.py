@@ -290,6 +290,19 @@ class ToyDomain(Domain):
 
 
 Script = Callable[[str, int], str]
+TURN = "\nuser: "
+
+
+def played(task: TaskSpec, *scripts: Sequence[str]) -> Script:
+    """What a `ToyEngine` says so that sample i plays script i; the last completion is said again if need be."""
+    told = len(ToyEngine().encode_chat(task.prompt, task.tools))
+
+    def say(prompt: str, index: int) -> str:
+        turn, so_far = prompt[told:].count(TURN), prompt[told:]
+        mine = scripts[index] if not turn else next(s for s in scripts if so_far.startswith(f"{s[0]}{TURN}"))
+        return mine[min(turn, len(mine) - 1)]
+
+    return say
 
 
 class ToyEngine:
@@ -327,7 +340,7 @@ class ToyEngine:
         return tuple(map(ord, "".join(f"{m.role}: {m.content}\n" for m in messages)))
 
     def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
-        return tuple(map(ord, f"\nuser: {observation}\n"))
+        return tuple(map(ord, f"{TURN}{observation}\n"))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return "".join(chr(i) for i in token_ids if i)

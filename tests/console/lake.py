@@ -80,6 +80,10 @@ def task_row(domain: str, split: str, i: int) -> Row:
         "hidden_json": "{}",
         "max_turns": 2,
         "max_new_tokens": 40,
+        "tools_json": "[]",
+        "max_context_tokens": None,
+        "agent_timeout_s": None,
+        **dict.fromkeys(("source", "licence", "source_version", "source_uri", "source_digest")),
     }
 
 

@@ -34,7 +34,7 @@ def a_config() -> PostTrainConfig:
     """One task of code repair; the engine answers it wrongly, then, told what failed, rightly, leaving notes."""
     domain = build_plugin("domain", "code_repair", OPTIONS)
     known = domain.solutions(domain.make_task("train", 0, 0))
-    wrong, right = (text.replace("```python\n", f"```python\n{NOTE}", 1) for text in (known.noop, known.oracle))
+    wrong, right = (script[0].replace("```python\n", f"```python\n{NOTE}", 1) for script in (known.noop, known.oracle))
     return parse_config(
         {
             "name": "replayed",

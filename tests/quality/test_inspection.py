@@ -97,9 +97,9 @@ async def test_a_sandbox_that_fails_leaves_the_task_unknown_not_guilty_and_not_t
     result = await inspected(ToyDomain(), sandboxes=ToyBackend(fails=lambda n: 1 <= n <= LAUNCHES))
     assert result.certificate.state is TaskState.DRAFT
     unknown = [e for e in result.evidence if e.finding is Finding.UNKNOWN]
-    assert [e.probe for e in unknown] == ["oracle_accepted"]
-    assert f"could not look: oracle: sandbox: launch {LAUNCHES} failed" in unknown[0].summary
-    assert result.certificate.reasons == (f"oracle_accepted: {unknown[0].summary}",)
+    assert [e.probe for e in unknown] == ["noop_rejected"]
+    assert f"could not look: no-op: sandbox: launch {LAUNCHES} failed" in unknown[0].summary
+    assert result.certificate.reasons == (f"noop_rejected: {unknown[0].summary}",)
 
 
 async def test_launches_that_fail_for_a_moment_are_tried_again() -> None:
@@ -110,7 +110,7 @@ async def test_launches_that_fail_for_a_moment_are_tried_again() -> None:
 async def test_a_second_inspection_looks_only_at_what_the_first_left_open() -> None:
     first = await inspected(ToyDomain(), sandboxes=ToyBackend(fails=lambda n: 1 <= n <= LAUNCHES))
     (second,) = await inspect([a_task()], {"toy": ToyDomain()}, ToyBackend(), CONFIG, known=first.evidence)
-    assert [e.probe for e in second.evidence] == ["oracle_accepted"]
+    assert [e.probe for e in second.evidence] == ["noop_rejected"]
     assert second.certificate.state is TaskState.TRUSTED
     assert len(second.certificate.evidence_ids) == len(ladder(CONFIG)) + 1
 
@@ -119,7 +119,7 @@ async def test_known_evidence_of_other_content_or_of_fewer_repetitions_settles_n
     sandboxes, sound = ToyBackend(), await inspected(ToyDomain())
     more = InspectionConfig.model_validate({"repetitions": 5})
     (again,) = await inspect([a_task()], {"toy": ToyDomain()}, sandboxes, more, known=sound.evidence)
-    assert [(e.probe, e.num_sandboxes) for e in again.evidence] == [("repetitions_agree", 10)]
+    assert [(e.probe, e.num_sandboxes) for e in again.evidence] == [("repetitions_agree", 20)]
     (changed,) = await inspect([a_task("b")], {"toy": ToyDomain()}, sandboxes, CONFIG, known=sound.evidence)
     assert len(changed.evidence) == len(ladder(CONFIG))
 

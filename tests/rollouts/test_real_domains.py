@@ -10,7 +10,7 @@ from assay.registry import build_plugin, known_plugins
 from rollouts.collect import collect
 from rollouts.plan import plan_groups
 from rollouts.verify import verify
-from tests.builders import POLICY, ToyEngine
+from tests.builders import POLICY, ToyEngine, played
 
 
 @pytest.mark.parametrize("name", known_plugins("domain"))
@@ -19,10 +19,7 @@ async def test_in_one_group_the_oracle_passes_and_doing_nothing_does_not(name: s
     sandboxes = build_plugin("sandbox", "bubblewrap")
     task = domain.make_task("train", 0, 0)
     known = domain.solutions(task)
-    # Only the sibling that did nothing is asked for a second turn.
-    engine = ToyEngine(
-        lambda prompt, i: known.oracle if i == 0 and f"{known.noop}\nuser: " not in prompt else known.noop
-    )
+    engine = ToyEngine(played(task, known.oracle, known.noop))
     sampling = SamplingParams(temperature=1.0, max_new_tokens=100_000)
     # Characters are the toy engine's tokens, so the task's limit, which is in a real model's tokens, is lifted.
     task = replace(task, max_new_tokens=100_000)

@@ -18,7 +18,7 @@ from environments.sandboxes.base import Backend
 from rollouts.collect import collect
 from rollouts.engines.base import Completion, SampleRequest
 from rollouts.replay import Difference, Replay, replay
-from tests.builders import SAMPLED, ToyBackend, ToyDomain, ToyEngine, ToyEpisode, ToySandbox, a_request, a_task
+from tests.builders import SAMPLED, ToyBackend, ToyDomain, ToyEngine, ToyEpisode, ToySandbox, a_request, a_task, played
 
 TASK = a_task(max_turns=3)
 
@@ -249,10 +249,10 @@ async def test_every_domain_that_ships_replays_as_it_was_recorded(name: str) -> 
     task = replace(domain.make_task("train", 0, 0), max_new_tokens=100_000)
     known = domain.solutions(task)
     sandboxes = build_plugin("sandbox", "bubblewrap")
-    for text in (known.oracle, known.noop, *known.wrong):
+    for script in (known.oracle, known.noop, *known.wrong):
         request = replace(a_request(task), sampling=replace(SAMPLED, max_new_tokens=100_000))
-        engine = ToyEngine(lambda prompt, i, text=text: text)  # type: ignore[misc]
+        engine = ToyEngine(played(task, script))
         (trajectory,) = await collect([request], {name: domain}, engine, sandboxes, max_concurrency=1, deadline_s=60.0)
         assert trajectory.failure is None
         result = await replay(trajectory, task, domain, sandboxes)
-        assert (result.standing, result.num_compared, result.ending) == ("equal", len(trajectory.turns), True), text
+        assert (result.standing, result.num_compared, result.ending) == ("equal", len(trajectory.turns), True), script
