@@ -3,6 +3,7 @@
 grpo_step   one GRPO step of the embedded trainer and of TRL's GRPOTrainer
 engines     tokens per second of the transformers and the vllm engine
 sandbox     creating, running, resetting and leaving no trace: against bwrap by itself and against local runtimes
+environments  tasks generated and verifications done per second, by domain
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from assay.errors import AssayError
-from benchmarks import engines, grpo_step, sandbox
+from benchmarks import engines, environments, grpo_step, sandbox
 from benchmarks.workload import Workload
 
 
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[Workload, int], Coroutine[Any, Any, Result]]] = 
     "grpo_step": grpo_step.run,
     "engines": engines.run,
     "sandbox": sandbox.run,
+    "environments": environments.run,
 }
 
 

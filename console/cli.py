@@ -74,16 +74,71 @@ def run(
 
 @app.command()
 def inspect(
-    domains: Annotated[list[str] | None, typer.Argument(help="Domains; all of them otherwise.")] = None,
+    domains: Annotated[
+        list[str] | None, typer.Argument(help="Domains, or folders of task directories; our own families otherwise.")
+    ] = None,
     num: Annotated[int, typer.Option("--num", min=1, help="Tasks per domain and split.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the tasks.")] = 0,
+    sandbox: Annotated[str, typer.Option(help="Sandbox plugin.")] = "bubblewrap",
+    watch: Annotated[bool, typer.Option("--watch", help="Again whenever a file is saved, until Ctrl-C.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Prove tasks: the ladder of probes as a table. Exit code 1 when a task that should be sound is not."""
+    if watch:
+        from console.watching import watch as again
+
+        again(domains or [], num=num, seed=seed, sandbox=sandbox)
+        return
+    from console.inspection import inspect as start
+
+    raise typer.Exit(start(domains or [], num=num, seed=seed, sandbox=sandbox, as_json=as_json))
+
+
+@app.command()
+def domains(
+    name: Annotated[str | None, typer.Argument(help="One domain's card.")] = None,
+    store: StoreUri = None,
+    as_json: Json = False,
+) -> None:
+    """The catalogue: every domain there is, what it is worth, what it takes, and whether it is proven."""
+    from console import domains as catalogue
+
+    _use_store(store)
+    raise typer.Exit(catalogue.one(name, as_json=as_json) if name else catalogue.every(as_json=as_json))
+
+
+@app.command("new-domain")
+def new_domain(
+    name: Annotated[str, typer.Argument(help="A Python name, for example invoice_totals.")],
+    kind: Annotated[str, typer.Option(help="qa, tool, repair or harbor.")] = "qa",
+    folder: Annotated[Path, typer.Option("--in", help="Where to write it.")] = Path(),
+) -> None:
+    """Write a domain that works, with its test, to start from."""
+    from console.new_domain import write as write_domain
+
+    write_domain(name, kind, folder)
+
+
+@app.command("try")
+def try_task(
+    task: Annotated[str, typer.Argument(help="DOMAIN/INDEX, DOMAIN/train/INDEX or DOMAIN/heldout/INDEX.")],
+    policy: Annotated[str, typer.Option(help="Let a policy act: a model folder, a hub id, or base.")] = "",
+    num: Annotated[int, typer.Option("-n", "--num", min=1, max=256, help="Rollouts of the policy.")] = 8,
+    temperature: Annotated[float, typer.Option(min=0.01, max=5.0, help="Temperature of the policy.")] = 1.0,
+    engine: Annotated[str, typer.Option(help="Engine plugin of the policy.")] = "transformers",
     seed: Annotated[int, typer.Option(help="Seed of the tasks.")] = 0,
     sandbox: Annotated[str, typer.Option(help="Sandbox plugin.")] = "bubblewrap",
     as_json: Json = False,
 ) -> None:
-    """Prove tasks: the ladder of probes as a table. Exit code 1 when a task that should be sound is not."""
-    from console.inspection import inspect as start
+    """Be the agent on one task, or watch a policy be it. Exit code 1 when nothing passed."""
+    if policy:
+        from console.siblings import Rolling, by_policy
 
-    raise typer.Exit(start(domains or [], num=num, seed=seed, sandbox=sandbox, as_json=as_json))
+        how = Rolling(num=num, temperature=temperature, engine=engine, sandbox=sandbox)
+        raise typer.Exit(by_policy(task, policy, how, seed=seed, as_json=as_json))
+    from console.trying import by_hand
+
+    raise typer.Exit(by_hand(task, seed=seed, sandbox=sandbox, as_json=as_json))
 
 
 @app.command()

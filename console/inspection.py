@@ -5,6 +5,7 @@ For the author of a domain: nothing is recorded. The flow `inspect_environments`
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.config import InspectionConfig
@@ -28,7 +29,10 @@ def inspect(domains: Sequence[str], *, num: int, seed: int, sandbox: str, as_jso
 
     1 when a task that should be sound is not proven, or a planted defect is: either way somebody must act.
     """
-    chosen: dict[str, Domain] = {name: build_domain(name) for name in domains or known_plugins("domain")}
+    chosen = dict(map(chosen_domain, domains or known_plugins("domain")))
+    for name, domain in chosen.items():
+        for left_out in domain.left_out():
+            say(f"{name}: left out: {one_line(left_out.line())}")
     backend = build_plugin("sandbox", sandbox)
     tasks = [task for domain in chosen.values() for task in tasks_of(domain, num, seed)]
     say(f"inspecting {len(tasks)} tasks of {', '.join(chosen)} in {sandbox}")
@@ -41,6 +45,14 @@ def inspect(domains: Sequence[str], *, num: int, seed: int, sandbox: str, as_jso
         for line in fault_lines(views):
             put(line)
     return 1 if any(wrong(each) for each in views) else 0
+
+
+def chosen_domain(wanted: str) -> tuple[str, Domain]:
+    """A domain by its name, or a folder of task directories."""
+    if not Path(wanted).is_dir():
+        return wanted, build_domain(wanted)
+    name = f"harbor/{Path(wanted).resolve().name}"
+    return name, build_domain(name, {"path": str(Path(wanted).resolve())})
 
 
 def tasks_of(domain: Domain, num: int, seed: int) -> list[TaskSpec]:

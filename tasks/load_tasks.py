@@ -4,11 +4,12 @@ from prefect import task
 
 from assay.config import PostTrainConfig
 from assay.errors import EnvironmentAuthorError
-from assay.ids import combined_digest
+from assay.ids import combined_digest, content_hash
 from assay.records import DatasetRef, Split, TaskSpec
 from environments.base import Domain, take
 from quality.splits import check_splits
 from storage.rows import task_rows, tasks_from
+from tasks.catalogue import domain_row
 from tasks.run import RunRef
 from tasks.workshop import Workshop, workshop
 
@@ -19,6 +20,8 @@ def load_tasks(run: RunRef) -> DatasetRef:
     shop = workshop(run.config)
     specs = make_tasks(run.config, shop.domains)
     check_splits(specs)
+    cards = [domain_row(name, domain, run.run_id) for name, domain in shop.domains.items()]
+    shop.store.commit("domains", cards, key=f"cards/{run.run_id}/{content_hash(cards)}", run_id=run.run_id)
     key = f"set/{combined_digest(spec.id + spec.content_hash for spec in specs)}"
     return shop.store.commit("tasks", task_rows(specs, run.run_id), key=key, run_id=run.run_id)
 

@@ -19,9 +19,10 @@ from assay.errors import EnvironmentAuthorError
 from assay.ids import content_hash
 from assay.records import Cause, Message, RewardTerm, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
-from environments.base import Card, Domain, Episode, Outcome, Reply, ResourceProfile, Solutions
+from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Solutions
 from environments.domains import _record_extraction_text as text
 from environments.domains._common import MAX_SUBMISSION_CHARS, fenced_block, task_id, task_rng
+from environments.one_turn import OneTurn
 from environments.sandboxes.base import Backend
 
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d{1,30})(\.\d{1,30})?")
@@ -112,7 +113,7 @@ class RecordExtraction(Domain):
         return problems
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
-        return _OneTurn()
+        return OneTurn(lambda completion: parse_object(completion) is not None)
 
     async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         expected = task.hidden.get("expected")
@@ -146,29 +147,6 @@ class RecordExtraction(Domain):
             max_turns=1,
             max_new_tokens=self.config.max_new_tokens,
         )
-
-
-class _OneTurn:
-    """The episode: whatever the first completion says is the answer."""
-
-    def __init__(self) -> None:
-        self._completion = ""
-
-    async def reply(self, completion: str) -> Reply:
-        self._completion = completion
-        found = parse_object(completion)
-        action = "" if found is None else completion.strip()
-        return Reply(action=action, observation="", done=True, valid_action=found is not None)
-
-    async def outcome(self) -> Outcome:
-        valid = parse_object(self._completion) is not None
-        return Outcome(submission=self._completion, metrics={"valid_action": float(valid)})
-
-    async def state_hash(self) -> str:
-        return ""
-
-    async def close(self) -> None:
-        pass
 
 
 def parse_object(completion: str) -> dict[str, Any] | None:

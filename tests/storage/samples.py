@@ -25,7 +25,8 @@ from storage.rows import (
     turn_rows,
 )
 from storage.store import Store
-from tests.builders import POLICY, a_request, a_task, a_trajectory, a_verdict, a_verified, an_invalid
+from tasks.catalogue import domain_row
+from tests.builders import POLICY, ToyDomain, a_request, a_task, a_trajectory, a_verdict, a_verified, an_invalid
 
 
 def event(iteration: Any = 0, **changes: Any) -> dict[str, Any]:
@@ -151,6 +152,7 @@ def fill(store: Store) -> list[VerifiedTrajectory]:
     group = a_group()
     right, wrong, half, broken = (v.trajectory.id for v in group)
     store.commit("tasks", task_rows([a_task("a"), a_task("bad")], "r"), key="k", run_id="r")
+    store.commit("domains", [domain_row("toy", ToyDomain(), "r")], key="k", run_id="r")
     probes = [an_evidence("a", Finding.CLEAR), an_evidence("bad", Finding.FOUND)]
     store.commit("evidence", evidence_rows(probes, "r"), key="k", run_id="r")
     standing = [a_certificate("a", TaskState.TRUSTED), a_certificate("bad", TaskState.QUARANTINED)]

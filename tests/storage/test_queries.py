@@ -160,3 +160,14 @@ def fill_group() -> list[Any]:
     from tests.storage.samples import a_group
 
     return list(a_group())
+
+
+def test_catalogue_counts_proven_and_quarantined_tasks(filled: Filled) -> None:
+    (row,) = answer(filled[0], "catalogue")
+    assert {name: row[name] for name in ("domain", "kind", "num_tasks", "num_trusted", "num_quarantined")} == {
+        "domain": "toy",
+        "kind": "answer",
+        "num_tasks": 2,
+        "num_trusted": 1,
+        "num_quarantined": 1,
+    }

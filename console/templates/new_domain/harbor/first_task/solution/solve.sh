@@ -1,0 +1,2 @@
+#!/bin/bash
+sort -n /app/numbers.txt | tail -n 1 > /app/largest.txt
