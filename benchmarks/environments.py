@@ -15,7 +15,7 @@ from benchmarks.report import footer, machine
 from benchmarks.workload import Workload
 from environments.base import Domain, Outcome, play, take
 from environments.catalogue import build_domain, known_domains
-from environments.sandboxes.base import Backend, Sandbox, SandboxSpec
+from quality.probes.base import CountingBackend
 
 NUM_TASKS, NUM_VERIFIED = 20, 6
 
@@ -48,12 +48,12 @@ class Costs:
 
 async def run(_: Workload, steps: int) -> Costs:
     """`steps` rounds per domain after one that warms up. Raises SandboxUnavailable where nothing isolates."""
-    backend = _Counting(build_plugin("sandbox", "bubblewrap"))
-    found = await backend.backend.probe()
+    backend = CountingBackend(build_plugin("sandbox", "bubblewrap"))
+    found = await backend.probe()
     if not found.works:
         raise SandboxUnavailable(found.detail)
     rows = [await _measured(name, backend, steps) for name in _chosen()]
-    backend.backend.close()
+    backend.close()
     return Costs(tuple(rows))
 
 
@@ -65,16 +65,13 @@ def _chosen() -> list[str]:
     return [*known_plugins("domain"), *(name for name in firsts.values() if "/" in name)]
 
 
-async def _measured(name: str, backend: "_Counting", steps: int) -> Cost:
+async def _measured(name: str, backend: CountingBackend, steps: int) -> Cost:
     try:
         domain = build_domain(name)
-        generated, verified, before = [], [], 0
-        for step in range(steps + 1):
-            generated.append(_generated_per_s(domain, seed=step))
-            before = backend.num_created
-            verified.append(await _verified_per_s(domain, backend, seed=step))
-        taken = (backend.num_created - before) / NUM_VERIFIED
-        return Cost(name, tuple(generated[1:]), tuple(verified[1:]), taken)
+        generated = [_generated_per_s(domain, seed=step) for step in range(steps + 1)]
+        verified = [await _verified(domain, backend, seed=step) for step in range(steps + 1)]
+        rates = tuple(rate for rate, _ in verified[1:])
+        return Cost(name, tuple(generated[1:]), rates, verified[-1][1])
     except AssayError as error:
         return Cost(name, missing=str(error).splitlines()[0])
 
@@ -85,37 +82,15 @@ def _generated_per_s(domain: Domain, seed: int) -> float:
     return len(made) / (time.perf_counter() - began)
 
 
-async def _verified_per_s(domain: Domain, backend: "_Counting", seed: int) -> float:
+async def _verified(domain: Domain, backend: CountingBackend, seed: int) -> tuple[float, float]:
+    """Verifications per second, and sandboxes per verification."""
     tasks = take(domain, "train", NUM_VERIFIED, seed)
-    outcomes: list[Outcome] = [
-        await play(domain, task, domain.solutions(task).oracle, backend.backend) for task in tasks
-    ]
-    began = time.perf_counter()
+    outcomes: list[Outcome] = [await play(domain, task, domain.solutions(task).oracle, backend) for task in tasks]
+    began, before = time.perf_counter(), backend.num_created
     for task, outcome in zip(tasks, outcomes, strict=True):
         await domain.verify(task, outcome, backend)
-    return len(tasks) / (time.perf_counter() - began)
-
-
-class _Counting:
-    """A backend that counts what it makes."""
-
-    id = "counting"
-    starts_slowly = False
-    Config = object
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-        self.num_created = 0
-
-    async def create(self, spec: SandboxSpec) -> Sandbox:
-        self.num_created += 1
-        return await self.backend.create(spec)
-
-    async def probe(self) -> Any:
-        return await self.backend.probe()
-
-    def close(self) -> None:
-        self.backend.close()
+    seconds = time.perf_counter() - began
+    return len(tasks) / seconds, (backend.num_created - before) / len(tasks)
 
 
 def _line(row: Cost) -> str:

@@ -69,7 +69,7 @@ class Bench:
     def __init__(self, task: TaskSpec, domain: Domain, sandboxes: Backend, seed: int) -> None:
         self.task = task
         self.domain = domain
-        self.sandboxes = _Counting(sandboxes)
+        self.sandboxes = CountingBackend(sandboxes)
         self.seed = seed
 
     async def play(self, name: str, script: Script) -> Tried:
@@ -173,7 +173,7 @@ def _one(tried: Tried, otherwise: str) -> str:
     return f"{tried.name} {otherwise} (reward {tried.verdict.reward:g})"
 
 
-class _Counting:
+class CountingBackend:
     """A backend that counts what it makes, and launches again where a launch failed for a moment."""
 
     id: ClassVar[str] = "counting"
