@@ -370,7 +370,7 @@ class Verdict:
     @classmethod
     def of(cls, terms: tuple[RewardTerm, ...], *, passed: bool, judged: Judging) -> "Verdict":
         """Valid: the weighted sum of the terms, whose weights sum to 1."""
-        reward = min(1.0, max(0.0, sum(term.value * term.weight for term in terms)))
+        reward = min(1.0, max(0.0, math.fsum(term.value * term.weight for term in terms)))
         return cls(reward=reward, passed=passed, failure=None, terms=terms, judged=judged)
 
     @classmethod
