@@ -80,6 +80,38 @@ _SENTENCES: tuple[Callable[[Random, int], str], ...] = (
         f"{r.randint(3, 11)} months under review."
     ),
     lambda r, y: f"Work on the {r.choice(THINGS)} took {r.randint(2, 48)} days, {r.randint(1, 20)} fewer than planned.",
+    lambda r, y: (
+        f"The lease of {r.randint(400, 9000):,} square metres in {r.choice(SITES)} costs EUR "
+        f"{r.randint(11, 480)} thousand a year and ends in {y + r.randint(1, 12)}."
+    ),
+    lambda r, y: (
+        f"Of {r.randint(40, 300)} suggestions from the staff in {r.choice(SITES)}, {r.randint(3, 39)} were "
+        f"carried out; most concerned the {r.choice(THINGS)}."
+    ),
+    lambda r, y: (
+        f"Since {r.choice(MONTHS)} {y}, {r.choice(THINGS)} from {r.choice(SITES)} have been serviced every "
+        f"{r.randint(2, 26)} weeks instead of every {r.randint(27, 60)}."
+    ),
+    lambda r, y: (
+        f"{r.choice(DEPARTMENTS).capitalize()} compared {r.randint(2, 9)} offers for {r.choice(THINGS)}; the "
+        f"cheapest was {_tenths(r)} percent below the estimate."
+    ),
+    lambda r, y: (
+        f"A fault in the {r.choice(THINGS)} stopped work in {r.choice(SITES)} for {r.randint(2, 70)} hours in "
+        f"{r.choice(MONTHS)}; the insurer paid EUR {r.randint(5, 90)} thousand."
+    ),
+    lambda r, y: (
+        f"If {r.choice(CAUSES)} should continue, {r.choice(DEPARTMENTS)} expects the {r.choice(MEASURES)} to "
+        f"reach {_tenths(r)} percent in {y + 1}."
+    ),
+    lambda r, y: (
+        f"Training on {r.choice(THINGS)} was attended by {r.randint(8, 400)} people, {r.randint(2, 90)} of "
+        f"them in {r.choice(SITES)}."
+    ),
+    lambda r, y: (
+        f"The {r.choice(MEASURES)} in {r.choice(SITES)} has stayed below {_tenths(r)} percent since "
+        f"{r.choice(MONTHS)} {y - r.randint(1, 4)}, despite {r.choice(CAUSES)}."
+    ),
 )
 _COLUMNS = ("Visits", "Hours", "Units", "Days", "Cases", "Tonnes", "Tests")
 

@@ -99,6 +99,21 @@ def grade(spec: Spec, answer: Mapping[str, Any], gold: Mapping[str, Any], places
     return Graded(fields=tallies, num_unknown=num_unknown, evidence=evidence)
 
 
+def fault(spec: Spec, gold: Any, places: Any) -> str:
+    """What makes gold or places unfit to grade by, empty when nothing does."""
+    for path, inner in leaves(spec).items():
+        value = gold
+        for name in path.split("."):
+            if not isinstance(value, Mapping) or name not in value:
+                return f"gold lacks {path!r}"
+            value = value[name]
+        if inner["type"] in ("set", "list") and value is not None and not (isinstance(value, list) and value):
+            return f"gold of {path!r} is {value!r} but must be a list with items, or null"
+        if value is not None and not (path in places and places[path].get("groups")):
+            return f"places lack {path!r}"
+    return ""
+
+
 def compare(spec: Spec, found: Any, gold: Mapping[str, Any]) -> tuple[dict[str, Tally], int]:
     """Tallies of every field by path, and the number of keys that the specification does not have."""
     given = found if isinstance(found, Mapping) else {}

@@ -5,26 +5,17 @@ what was first reported. Footnotes point to the note, at level 3 not always.
 """
 
 from collections.abc import Callable, Sequence
-from random import Random
 
 from environments.domains import _document_filler as filler
-from environments.domains._document_blocks import UNITS, Block, Section, bare, label_of, num_chars, say_date, say_money
-from environments.domains._document_company import OPTIONAL, POSTS, QUARTERS, SINGLE, Book, Company
+from environments.domains._document_blocks import Block, Section, label_of, num_chars, say_date, say_money
+from environments.domains._document_company import OPTIONAL, POSTS, QUARTERS, SINGLE, Company
+from environments.domains._document_writing import Writing
 
 ORDINALS = ("first", "second", "third", "fourth")
 
 
-class Writer:
-    """Writes one report; `_facts` collects what the block at hand prints."""
-
-    def __init__(self, rng: Random, company: Company, level: int, wording: int) -> None:
-        self.rng, self.company, self.level, self.wording = rng, company, level, wording
-        self.year = company.year
-        self._shown: Book = company.first
-        self._facts: list[str] = []
-        self._notes = self.rng.sample(("basis", "rates", "restated"), 3)
-        self._style = wording if level > 1 else 0
-        self._rate = rng.randint(103, 125)
+class Writer(Writing):
+    """Writes the sections of one report."""
 
     def core(self, needed: Sequence[str], target_chars: int) -> tuple[list[Section], list[Section]]:
         """(body, notes): the needed sections, and others up to the length, or all of them from level 2 on."""
@@ -52,60 +43,8 @@ class Writer:
             "other": self._other,
             **{name: lambda name=name: [self._single(name)] for name in SINGLE},  # type: ignore[misc]
         }
-        return makers | ({"peer": self._peer, "outlook": self._outlook} if self.level > 1 else {})
-
-    # -- what sections are made of
-
-    def _unit(self) -> str:
-        return "million" if self.level == 1 else self.rng.choice(UNITS)
-
-    def _value(self, key: str) -> int:
-        self._facts.append(key)
-        return self._shown[key]
-
-    def _text(self, key: str) -> str:
-        return str(self._value(key))
-
-    def _date(self, key: str) -> str:
-        return say_date(self._text(key), self._style)
-
-    def _money(self, key: str, unit: str, currency: str = "EUR") -> str:
-        return say_money(self._value(key), unit, currency) + (self._pointer() if self._is_stale(key) else "")
-
-    def _cell(self, key: str, unit: str) -> str:
-        value = self._value(key)
-        return (f"{value:,}" if unit == "" else bare(value, unit)) + ("*" if self._marked(key) else "")
-
-    def _is_stale(self, key: str) -> bool:
-        return self._shown[key] != self.company.book[key]
-
-    def _marked(self, key: str) -> bool:
-        return self._is_stale(key) and self.level < 3
-
-    def _pointer(self) -> str:
-        return f" (restated, see {self._note_label})" if self.level < 3 or self.rng.random() < 0.5 else ""
-
-    @property
-    def _note_label(self) -> str:
-        return f"Note {self._notes.index('restated') + 1}"
-
-    def _word(self, *variants: str) -> str:
-        return variants[self.wording % len(variants)]
-
-    def _block(self, *sentences: str, rows: Sequence[Sequence[str]] = ()) -> Block:
-        keys, self._facts = dict.fromkeys(self._facts), []
-        stale = tuple(key for key in keys if self._is_stale(key))
-        facts = tuple(key for key in keys if key not in stale)
-        return Block(text=" ".join(sentences), rows=tuple(map(tuple, rows)), facts=facts, stale=stale)
-
-    def _with_footnote(self, block: Block) -> tuple[Block, ...]:
-        if not any(cell.endswith("*") for row in block.rows for cell in row):
-            return (block,)
-        return block, Block(text=f"* Restated, see {self._note_label}.", footnote=True)
-
-    def _table(self, caption: str, unit: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[Block, ...]:
-        said = {"": "", "full": " (EUR)"}.get(unit, f" (EUR {unit})")
-        return self._with_footnote(self._block(f"{caption}{said}", rows=[head, *rows]))
+        more = {"letter": self._letter, "figures": self._key_figures, "peer": self._peer, "outlook": self._outlook}
+        return makers | (more if self.level > 1 else {})
 
     # -- sections
 
@@ -280,6 +219,31 @@ class Writer:
         if kind == "number":
             return f"The number of {label} was {self._value(key):,}."
         return f"The {label} is {self._date(key) if kind == 'date' else self._text(key)}."
+
+    # -- what repeats figures of other sections: further places where they stand
+
+    def _letter(self) -> list[Section]:
+        name, number = self._text("text/company"), self._text("id/report")
+        product = self.company.products[0]
+        said = [
+            f"Dear shareholders of {name}, the pages of report {number} tell of a year with much to do.",
+            f"What pleased us most was the launch of {product} on {self._date(f'launched/{product}')}.",
+            f"We hope to see you on {self._date('date/annual_meeting')} at the annual general meeting.",
+            *(f"{self._text(f'person/{post}')}, {label_of(post)}." for post in POSTS[:2]),
+        ]
+        title = self._word("Letter to the shareholders", "To our shareholders", "Foreword")
+        return [Section(title=title, blocks=(self._block(*said),))]
+
+    def _key_figures(self) -> list[Section]:
+        unit, years = self._unit(), (self.year, self.year - 1)
+        named = {label_of(name).capitalize(): name for name in ("total_revenue", *SINGLE)}
+        named |= {f"Operating profit, {segment}": f"profit/{segment}" for segment in self.company.segments}
+        rows = [[label, *(self._cell(f"{what}/{year}", unit) for year in years)] for label, what in named.items()]
+        blocks = self._table("Key figures", unit, ["", *map(str, years)], rows)
+        staff = f"At the year end the company had {self._value(f'total_staff/{self.year}'):,} employees in all regions."
+        return [
+            Section(title=self._word("Key figures", "At a glance", "Overview"), blocks=(*blocks, self._block(staff)))
+        ]
 
     # -- what is not about the company's year, and so no place of any fact
 

@@ -26,6 +26,9 @@ from environments.domains._document_report import CHARS_PER_TOKEN, write_report
 NUM_WORDINGS = 3
 NUM_ORDERS = 4
 TOOLS_FROM_LEVEL = 3
+_SHORT_TOKENS = 16_000
+# The rest of an HTML document is tags.
+_TEXT_SHARE = {"html": 0.91}
 _RULES = (
     "Amounts are full units (1.2 million is 1200000) and dates are like 2024-05-31. A value the report does not state "
     "for this company is null: a wrong value costs more than a null. Where a figure was restated, the restated one "
@@ -88,11 +91,21 @@ def recipe(template: Template, split: Split, target_tokens: int, seed: int) -> d
 
 
 def build(recipe: Mapping[str, Any]) -> Made:
-    """The document and its question; the last few are kept. Raises KeyError for a recipe that lacks something."""
-    return _built(canonical_json(dict(recipe)))
+    """The document and its question, kept for the next call. Raises KeyError for a recipe that lacks something."""
+    text = canonical_json(dict(recipe))
+    return _short(text) if recipe["target_tokens"] <= _SHORT_TOKENS else _long(text)
 
 
-@lru_cache(maxsize=6)
+@lru_cache(maxsize=512)
+def _short(text: str) -> Made:
+    return _built(text)
+
+
+@lru_cache(maxsize=2)
+def _long(text: str) -> Made:
+    return _built(text)
+
+
 def _built(text: str) -> Made:
     given = json.loads(text)
     rng, kind = Random(given["seed"]), KINDS[given["kind"]]
@@ -106,7 +119,7 @@ def _built(text: str) -> Made:
         needed=kind.sections,
         wording=given["wording"],
         order=given["order"],
-        target_chars=given["target_tokens"] * CHARS_PER_TOKEN,
+        target_chars=round(given["target_tokens"] * CHARS_PER_TOKEN * _TEXT_SHARE.get(given["form"], 1.0)),
     )
     document = render(sections, given["form"])
     return Made(

@@ -27,7 +27,7 @@ from environments.domains import _document_task as making
 from environments.domains._common import parse_object, task_id, task_rng
 from environments.domains._document_formats import FORMATS, Document, Format
 from environments.domains._document_library import SEARCH, SECTION, SUBMIT, Library, Reading, tools_for
-from environments.domains._document_metrics import Graded, grade
+from environments.domains._document_metrics import Graded, fault, grade
 from environments.domains._document_questions import KINDS, ask
 from environments.rubric import Rubric
 from environments.sandboxes.base import Backend
@@ -51,7 +51,8 @@ class DocumentAnalysis(Domain):
             (1, 2, 1, 3, 1), min_length=1, description="Levels (1, 2 or 3) that tasks take in turn"
         )
         target_tokens: tuple[Tokens, Tokens, Tokens] = Field(
-            (1_000, 3_000, 8_000), description="Length of the report at levels 1, 2 and 3, at 4 characters a token"
+            (1_000, 3_000, 8_000),
+            description="Length of the report by level, at 4 characters a token; level 3 takes some 3,000 at least",
         )
         formats: tuple[Format, ...] = Field(FORMATS, min_length=1, description="text, markdown, html, pdf")
         kinds: tuple[str, ...] = Field(tuple(KINDS), min_length=1, description="Kinds of questions")
@@ -147,6 +148,8 @@ class DocumentAnalysis(Domain):
         hidden = task.hidden
         if not all(isinstance(hidden.get(name), Mapping) for name in ("spec", "expected", "places")):
             return Verdict.invalid(Cause.ENVIRONMENT, f"{task.id}: hidden lacks 'spec', 'expected' or 'places'")
+        if what := fault(hidden["spec"], hidden["expected"], hidden["places"]):
+            return Verdict.invalid(Cause.ENVIRONMENT, f"{task.id}: {what}")
         answer = parse_object(outcome.submission)
         graded = grade(hidden["spec"], answer or {}, hidden["expected"], hidden["places"])
         return _verdict(graded, answer, outcome.metrics)
