@@ -119,7 +119,7 @@ def _paged(sections: Sequence[Section]) -> Document:
     layout = _Layout()
     for section in sections:
         layout.add(section)
-    pages = _read(_pdf(layout.pages))
+    pages = _read(pdf_bytes(layout.pages))
     if [len(page) for page in pages] != [sum(map(bool, page)) for page in layout.pages]:
         raise EnvironmentAuthorError(
             "documents: a PDF was not read back line by line; check the versions of fpdf2 and pypdf"
@@ -170,7 +170,7 @@ class _Layout:
         spans.append((page, first, self._printed))
 
 
-def _pdf(pages: Sequence[Lines]) -> bytes:
+def pdf_bytes(pages: Sequence[Lines]) -> bytes:
     """The same bytes for the same lines, on every machine."""
     from fpdf import FPDF
 

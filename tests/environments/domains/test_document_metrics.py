@@ -142,7 +142,8 @@ def test_lists_are_aligned_in_order() -> None:
     assert moved.right == pytest.approx(2 / 3)
     assert moved.wrong == pytest.approx(1 / 3)
     shifted = tally_of(STEPS, ["x", "a", "b", "c"], ["a", "b", "c"])
-    assert (shifted.right, shifted.wrong) == (1.0, pytest.approx(1 / 3))
+    assert shifted.right == 1.0
+    assert shifted.wrong == pytest.approx(1 / 3)
 
 
 def test_a_record_of_a_list_earns_its_share_of_right_leaves() -> None:
@@ -262,7 +263,7 @@ def test_an_amount_is_the_same_in_every_unit(steps: int) -> None:
     for text in (f"EUR {value:,}", f"{value / 1000} thousand EUR", f"€{Decimal(value) / 10**6:f}m", f"{value} euros"):
         amount = read_amount(text)
         assert amount is not None, text
-        assert (amount.value, amount.unit) == (value, "EUR")
+        assert (amount.value, amount.unit) == (Decimal(value), "EUR")
 
 
 @given(st.dates())
@@ -277,7 +278,7 @@ def test_a_date_is_the_same_in_every_form(day: Any) -> None:
     assert [same({"type": "date"}, form, iso) for form in forms] == [True] * len(forms)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(ANYTHING, ANYTHING)
 def test_grading_never_raises_and_stays_in_range(values: Any, cited: Any) -> None:
     spec = {
