@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 from random import Random
+from threading import RLock
 from typing import Any
 
 from assay.ids import canonical_json
@@ -20,6 +21,7 @@ from environments.domains import _document_answers as answers
 from environments.domains._common import side
 from environments.domains._document_company import Company, draw_company
 from environments.domains._document_formats import Document, Format, render
+from environments.domains._document_library import Library
 from environments.domains._document_questions import KINDS, Question, ask, draw_picks, json_schema
 from environments.domains._document_report import CHARS_PER_TOKEN, write_report
 
@@ -27,6 +29,7 @@ NUM_WORDINGS = 3
 NUM_ORDERS = 4
 TOOLS_FROM_LEVEL = 3
 _SHORT_TOKENS = 16_000
+_MAKING = RLock()
 # The rest of an HTML document is tags.
 _TEXT_SHARE = {"html": 0.91}
 _RULES = (
@@ -93,7 +96,20 @@ def recipe(template: Template, split: Split, target_tokens: int, seed: int) -> d
 def build(recipe: Mapping[str, Any]) -> Made:
     """The document and its question, kept for the next call. Raises KeyError for a recipe that lacks something."""
     text = canonical_json(dict(recipe))
-    return _short(text) if recipe["target_tokens"] <= _SHORT_TOKENS else _long(text)
+    # Episodes of one group open at the same moment: one makes the document, the others wait for it.
+    with _MAKING:
+        return _short(text) if recipe["target_tokens"] <= _SHORT_TOKENS else _long(text)
+
+
+def library(recipe: Mapping[str, Any]) -> Library:
+    """The document of a recipe behind its tools, shared by the episodes on it."""
+    with _MAKING:
+        return _library(canonical_json(dict(recipe)))
+
+
+@lru_cache(maxsize=4)
+def _library(text: str) -> Library:
+    return Library(build(json.loads(text)).document)
 
 
 @lru_cache(maxsize=512)

@@ -26,7 +26,7 @@ from environments.domains import _document_answers as answers
 from environments.domains import _document_task as making
 from environments.domains._common import parse_object, task_id, task_rng
 from environments.domains._document_formats import FORMATS, Document, Format
-from environments.domains._document_library import SEARCH, SECTION, SUBMIT, Library, Reading, tools_for
+from environments.domains._document_library import SEARCH, SECTION, SUBMIT, Reading, tools_for
 from environments.domains._document_metrics import Graded, fault, grade
 from environments.domains._document_questions import KINDS, ask
 from environments.rubric import Rubric
@@ -51,7 +51,7 @@ class DocumentAnalysis(Domain):
             (1, 2, 1, 3, 1), min_length=1, description="Levels (1, 2 or 3) that tasks take in turn"
         )
         target_tokens: tuple[Tokens, Tokens, Tokens] = Field(
-            (1_000, 3_000, 8_000),
+            (1_000, 3_000, 6_000),
             description="Length of the report by level, at 4 characters a token; level 3 takes some 3,000 at least",
         )
         formats: tuple[Format, ...] = Field(FORMATS, min_length=1, description="text, markdown, html, pdf")
@@ -141,8 +141,7 @@ class DocumentAnalysis(Domain):
         if not task.tools:
             return _OneTurn()
         # A million tokens take seconds to make.
-        made = await asyncio.to_thread(making.build, task.hidden["recipe"])
-        return Reading(task, await asyncio.to_thread(Library, made.document))
+        return Reading(task, await asyncio.to_thread(making.library, task.hidden["recipe"]))
 
     async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         hidden = task.hidden

@@ -1,5 +1,6 @@
 """Document analysis: reports whose figures hold together, true places, reading by tools, and rewards."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -125,7 +126,7 @@ def test_pages_hold_every_line_of_every_section() -> None:
     assert paged.document.num_pages > 2
 
 
-@pytest.mark.parametrize("tokens", [1_000, 6_000, 32_000])
+@pytest.mark.parametrize("tokens", [1_000, 12_000])
 @pytest.mark.parametrize("form", FORMATS)
 def test_documents_are_as_long_as_asked(tokens: int, form: Format) -> None:
     text = build(one(1, form, "growth", tokens=tokens).hidden["recipe"]).document.text()
@@ -185,6 +186,14 @@ async def test_an_episode_by_tools_counts_bad_calls_and_ends_with_the_answer() -
     found = await made.verify(task, outcome, NOWHERE)
     assert found.passed
     assert found.reward == pytest.approx(0.7 + 0.3 * 2 / 3)
+
+
+async def test_episodes_that_open_at_once_share_one_document() -> None:
+    task, made = one(3, "text", "growth", tokens=64_000), domain()
+    opened = await asyncio.gather(*(made.open(task, NOWHERE) for _ in range(4)))
+    assert len({id(episode._library) for episode in opened}) == 1  # type: ignore[attr-defined]
+    said = [await episode.reply(say_call("search", query="revenue")) for episode in opened]
+    assert len({reply.observation for reply in said}) == 1
 
 
 async def test_an_episode_ends_at_its_last_turn() -> None:
