@@ -1,13 +1,16 @@
-"""What the generators of tasks share: seeded randomness, the split of a space of instances, fenced answers.
+"""What the generators of tasks share: seeded randomness, the split of a space of instances, fenced and JSON answers.
 
 An instance belongs to a split by the hash of what makes it one, never by the run's seed: whatever is drawn,
 in whatever run, a held-out instance is never trained on.
 """
 
+import json
 import random
 import re
+import unicodedata
 from collections.abc import Sequence
-from typing import TypeVar
+from decimal import Decimal
+from typing import Any, TypeVar
 
 from assay.ids import content_hash, derive_seed
 from assay.records import Split
@@ -41,3 +44,36 @@ def fenced_block(text: str, languages: Sequence[str]) -> str | None:
         if match.group(1).lower() in ("", *languages):
             return match.group(2)
     return None
+
+
+def parse_object(completion: str) -> dict[str, Any] | None:
+    """The first JSON object of a completion, or None. Fractions come as Decimal.
+
+    Not an object: text that is too long, repeated keys (which value would count?), NaN and infinities.
+    """
+    body = fenced_block(completion, ("json",)) or completion
+    start = body.find("{")
+    if start < 0 or len(completion) > MAX_SUBMISSION_CHARS:
+        return None
+    decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_unique)
+    try:
+        found, _ = decoder.raw_decode(body, start)
+    except (ValueError, ArithmeticError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def plain(value: str) -> str:
+    """Text as it is compared: Unicode compatibility normalisation, no case, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found

@@ -8,7 +8,6 @@ written as text (`1250`, `1250.0`, `"1,250"`). The first JSON object of the comp
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -21,7 +20,7 @@ from assay.records import Cause, Message, RewardTerm, Source, Split, TaskSpec, V
 from assay.registry import PluginConfig
 from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Solutions
 from environments.domains import _record_extraction_text as text
-from environments.domains._common import MAX_SUBMISSION_CHARS, fenced_block, task_id, task_rng
+from environments.domains._common import parse_object, plain, task_id, task_rng
 from environments.one_turn import OneTurn
 from environments.sandboxes.base import Backend
 
@@ -149,23 +148,6 @@ class RecordExtraction(Domain):
         )
 
 
-def parse_object(completion: str) -> dict[str, Any] | None:
-    """The first JSON object of a completion, or None. Fractions come as Decimal.
-
-    Not an object: text that is too long, repeated keys (which value would count?), NaN and infinities.
-    """
-    body = fenced_block(completion, ("json",)) or completion
-    start = body.find("{")
-    if start < 0 or len(completion) > MAX_SUBMISSION_CHARS:
-        return None
-    decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_unique)
-    try:
-        found, _ = decoder.raw_decode(body, start)
-    except (ValueError, ArithmeticError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def same_value(found: Any, expected: Any) -> bool:
     """Equality of one field, as the module's docstring defines it.
 
@@ -173,7 +155,7 @@ def same_value(found: Any, expected: Any) -> bool:
     (True, True, False)
     """
     if isinstance(expected, str):
-        return isinstance(found, str) and _plain(found) == _plain(expected)
+        return isinstance(found, str) and plain(found) == plain(expected)
     return _number(found) == Decimal(expected)
 
 
@@ -188,21 +170,6 @@ def _number(value: Any) -> Decimal | None:
         return Decimal(value)
     except InvalidOperation:
         return None
-
-
-def _plain(value: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", value).casefold().split())
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
 
 
 def _prompt(kind: text.Kind, document: str) -> tuple[Message, ...]:

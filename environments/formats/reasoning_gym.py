@@ -111,9 +111,7 @@ class ReasoningGymSet(Domain):
     def solutions(self, task: TaskSpec) -> Solutions:
         answer = task.hidden.get("answer")
         if not answer:
-            raise EnvironmentAuthorError(
-                f"{task.id}: the set gives no reference answer, so nothing can prove the task."
-            )
+            raise EnvironmentAuthorError(f"{task.id}: the set gives no reference answer to prove the task by.")
         return Solutions.of_answers(
             oracle=_tagged(answer),
             noop=_tagged(""),

@@ -11,7 +11,8 @@ from assay.errors import EnvironmentAuthorError
 from assay.records import Verdict
 from assay.registry import build_plugin
 from environments.base import Outcome
-from environments.domains.record_extraction import parse_object, same_value
+from environments.domains._common import parse_object
+from environments.domains.record_extraction import same_value
 from tests.environments.domains.conftest import NoPlace
 
 
