@@ -6,7 +6,7 @@ from environments.base import Outcome, Reply
 
 
 class OneTurn:
-    """`understood` tells from a completion whether it is an answer at all, for `valid_action`."""
+    """`understood` tells from a completion whether it is an answer at all; the metric `valid_actions` is 1 then, else 0."""
 
     def __init__(self, understood: Callable[[str], bool]) -> None:
         self._understood = understood
@@ -19,7 +19,7 @@ class OneTurn:
 
     async def outcome(self) -> Outcome:
         valid = self._understood(self._completion)
-        return Outcome(submission=self._completion, metrics={"valid_action": float(valid)})
+        return Outcome(submission=self._completion, metrics={"valid_actions": float(valid)})
 
     async def state_hash(self) -> str:
         return ""

@@ -21,7 +21,7 @@ from assay.errors import EnvironmentAuthorError
 from assay.ids import content_hash
 from assay.records import Cause, Message, RewardTerm, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
-from environments.base import Card, Domain, Episode, Outcome, Reply, ResourceProfile, Script, Solutions
+from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Script, Solutions
 from environments.domains import _document_answers as answers
 from environments.domains import _document_task as making
 from environments.domains._common import parse_object, task_id, task_rng
@@ -29,6 +29,7 @@ from environments.domains._document_formats import FORMATS, Document, Format
 from environments.domains._document_library import SEARCH, SECTION, SUBMIT, Reading, tools_for
 from environments.domains._document_metrics import Graded, fault, grade
 from environments.domains._document_questions import KINDS, ask
+from environments.one_turn import OneTurn
 from environments.rubric import Rubric
 from environments.sandboxes.base import Backend
 from environments.tools import say_call
@@ -139,7 +140,7 @@ class DocumentAnalysis(Domain):
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
         if not task.tools:
-            return _OneTurn()
+            return OneTurn(lambda completion: parse_object(completion) is not None)
         # A million tokens take seconds to make.
         return Reading(task, await asyncio.to_thread(making.library, task.hidden["recipe"]))
 
@@ -179,28 +180,6 @@ class DocumentAnalysis(Domain):
             max_new_tokens=self.config.max_new_tokens,
             tools=tools_for(paged=paged) if behind_tools else (),
         )
-
-
-class _OneTurn:
-    """The episode with the report in the prompt: whatever the first completion says is the answer."""
-
-    def __init__(self) -> None:
-        self._completion = ""
-
-    async def reply(self, completion: str) -> Reply:
-        self._completion = completion
-        valid = parse_object(completion) is not None
-        return Reply(action=completion.strip() if valid else "", observation="", done=True, valid_action=valid)
-
-    async def outcome(self) -> Outcome:
-        valid = parse_object(self._completion) is not None
-        return Outcome(submission=self._completion, metrics={"valid_actions": float(valid)})
-
-    async def state_hash(self) -> str:
-        return ""
-
-    async def close(self) -> None:
-        pass
 
 
 def _verdict(graded: Graded, answer: Mapping[str, Any] | None, metrics: Mapping[str, float]) -> Verdict:
