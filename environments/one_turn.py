@@ -6,7 +6,7 @@ from environments.base import Outcome, Reply
 
 
 class OneTurn:
-    """`understood` tells from a completion whether it is an answer at all; the metric `valid_actions` is 1 then, else 0."""
+    """`understood` tells whether a completion is an answer at all; the metric `valid_actions` is 1 then, else 0."""
 
     def __init__(self, understood: Callable[[str], bool]) -> None:
         self._understood = understood
