@@ -2,6 +2,7 @@
 Python. It ends with this one, and is started anew after a time-out."""
 
 import atexit
+import contextlib
 import json
 import select
 import subprocess
@@ -60,6 +61,7 @@ class LineWorker:
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with contextlib.suppress(OSError):  # what was not yet written to it
+                        pipe.close()
             self._process = None
             atexit.unregister(self._end)
