@@ -191,7 +191,8 @@ def _what(fault: Any) -> str:
     """What is wrong, without a long value that would hide it."""
     if len(fault.message) <= SHOWN_CHARS:
         return fault.message
-    return f"{fault.message[: SHOWN_CHARS // 2]}... breaks {fault.validator}: {str(fault.validator_value)[:SHOWN_CHARS]}"
+    start, rule = fault.message[: SHOWN_CHARS // 2], str(fault.validator_value)[:SHOWN_CHARS]
+    return f"{start}... breaks {fault.validator}: {rule}"
 
 
 @lru_cache(maxsize=256)

@@ -8,8 +8,25 @@ from sqlite3 import Connection
 from typing import Any
 
 from environments.domains._tool_use_service import (
-    CENTS, CURSOR, ID, TEXT, TODAY, VERSION, Arguments, Limits, Refused, Service, change, effect, fresh, get, insert,
-    lookup, one, page, rows,
+    CENTS,
+    CURSOR,
+    ID,
+    TEXT,
+    TODAY,
+    VERSION,
+    Arguments,
+    Limits,
+    Refused,
+    Service,
+    change,
+    effect,
+    fresh,
+    get,
+    insert,
+    lookup,
+    one,
+    page,
+    rows,
 )  # fmt: skip
 from environments.domains._tool_use_state import Diff, Dump, apply
 
@@ -24,13 +41,19 @@ CREATE TABLE officers (id TEXT PRIMARY KEY, grants_up_to_cents INTEGER);
 CREATE TABLE session (id TEXT PRIMARY KEY, holder TEXT);
 """
 RULES = (
-    "Money leaves only accounts of the person who asks, and only about these is anything told; else refuse as "
-    "not_the_holder, with the account as subject.",
-    "After a payment at least {minimum} dollars stay on a checking account; else refuse as below_minimum, with the "
-    "account as subject.",
-    "A transfer above {free} dollars needs an approval (request_approval), whose id goes into the transfer. A denied "
-    "one ends in approval_denied, with the account that should have paid as subject.",
-    "Nothing is paid from or to a frozen account: refuse as account_frozen, with the frozen account as subject.",
+    (
+        "Money leaves only accounts of the person who asks, and only about these is anything told; else refuse as "
+        "not_the_holder, with the account as subject."
+    ),
+    (
+        "After a payment at least {minimum} dollars stay on a checking account; else refuse as below_minimum, "
+        "with the account as subject."
+    ),
+    (
+        "A transfer above {free} dollars needs an approval (request_approval), whose id goes into the transfer. A "
+        "denied one ends in approval_denied, with the account that should have paid as subject."
+    ),
+    ("Nothing is paid from or to a frozen account: refuse as account_frozen, with the frozen account as subject."),
 )
 
 
@@ -154,21 +177,61 @@ SERVICE = Service(
     secrets=(("accounts", "pin"),),
     broken_rules=broken_rules,
     operations=(
-        lookup("find_accounts", "Accounts of holders whose name contains a text, without balances.", ["holder"],
-               _find_accounts, holder=TEXT, cursor=CURSOR),
-        lookup("get_account", "One account with balance and version.", ["account_id"],
-               lambda db, given: _shown(get(db, "accounts", given["account_id"])), account_id=ID),
-        lookup("list_transfers", "Transfers from an account.", ["account_id"], _list_transfers,
-               account_id=ID, cursor=CURSOR),
+        lookup(
+            "find_accounts",
+            "Accounts of holders whose name contains a text, without balances.",
+            ["holder"],
+            _find_accounts,
+            holder=TEXT,
+            cursor=CURSOR,
+        ),
+        lookup(
+            "get_account",
+            "One account with balance and version.",
+            ["account_id"],
+            lambda db, given: _shown(get(db, "accounts", given["account_id"])),
+            account_id=ID,
+        ),
+        lookup(
+            "list_transfers",
+            "Transfers from an account.",
+            ["account_id"],
+            _list_transfers,
+            account_id=ID,
+            cursor=CURSOR,
+        ),
         lookup("list_bills", "Bills of an account.", ["account_id"], _list_bills, account_id=ID, cursor=CURSOR),
-        effect("transfer", "Move money from one account to another.", ["from_id", "to_id", "amount_cents", "reference"],
-               _transfer, repeatable=True, from_id=ID, to_id=ID, amount_cents=CENTS, reference=TEXT, approval_id=ID),
+        effect(
+            "transfer",
+            "Move money from one account to another.",
+            ["from_id", "to_id", "amount_cents", "reference"],
+            _transfer,
+            repeatable=True,
+            from_id=ID,
+            to_id=ID,
+            amount_cents=CENTS,
+            reference=TEXT,
+            approval_id=ID,
+        ),
         effect("pay_bill", "Pay an open bill in full from its account.", ["bill_id"], _pay_bill, bill_id=ID),
         effect("reverse_transfer", "Bring a transfer back.", ["transfer_id"], _reverse, transfer_id=ID),
-        effect("request_approval", "Ask the officer to approve a transfer; the answer comes at once.",
-               ["from_id", "to_id", "amount_cents"], _request_approval, repeatable=True,
-               from_id=ID, to_id=ID, amount_cents=CENTS),
-        effect("freeze_account", "Freeze an account.", ["account_id", "expected_version"], _freeze,
-               account_id=ID, expected_version=VERSION),
+        effect(
+            "request_approval",
+            "Ask the officer to approve a transfer; the answer comes at once.",
+            ["from_id", "to_id", "amount_cents"],
+            _request_approval,
+            repeatable=True,
+            from_id=ID,
+            to_id=ID,
+            amount_cents=CENTS,
+        ),
+        effect(
+            "freeze_account",
+            "Freeze an account.",
+            ["account_id", "expected_version"],
+            _freeze,
+            account_id=ID,
+            expected_version=VERSION,
+        ),
     ),
-)  # fmt: skip
+)

@@ -144,20 +144,21 @@ def transfer_large(draw: Draw) -> Plan:
 
 
 def transfer_below(draw: Draw) -> Plan:
-    """There is money enough for the transfer, but too little would stay."""
+    """There is money enough for the transfer, but too little may stay."""
     holder, source = asking(draw, minimum(draw) + draw.cents(40, 200))
     target = account(draw, draw.person(), draw.cents(20, 900))
     savings = account(draw, holder, draw.cents(900, 2000), "savings")
     crowd(draw)
-    room = draw.world["accounts"][source]["balance_cents"] - minimum(draw)
-    cents, reference = room + draw.rng.randrange(1, 49) * 100, draw.pick(REFERENCES)
+    spare, below = draw.world["accounts"][source]["balance_cents"] - minimum(draw), draw.rng.random() < 0.5
+    cents, reference = spare + draw.rng.randrange(1, 39) * (100 if below else -100), draw.pick(REFERENCES)
     looked, made = step("get_account", account_id=source), pay(source, target, cents, reference)
+    refused = refuse("below_minimum", source)
     return Plan(
         said={"name": holder, "source": source, "target": target, "amount": dollars(cents), "reference": reference},
-        steps=[looked, refuse("below_minimum", source)],
+        steps=[looked, refused] if below else [looked, made, finish()],
         wrong=[
-            [looked, made, finish()],
-            [looked, pay(source, target, room, reference), finish()],
+            [looked, made, finish()] if below else [looked, refused],
+            [looked, pay(source, target, spare, reference), finish()],
             [looked, pay(savings, target, cents, reference), finish()],
             [looked, refuse("below_minimum", target)],
             [looked, refuse("not_the_holder", source)],
@@ -166,24 +167,25 @@ def transfer_below(draw: Draw) -> Plan:
 
 
 def transfer_frozen(draw: Draw) -> Plan:
-    """Of two payees one has a frozen account."""
+    """Of two payees one may have a frozen account."""
     holder, source = asking(draw, minimum(draw) + draw.cents(600, 900))
-    target = account(draw, draw.person(), draw.cents(20, 900))
-    frozen = account(draw, draw.person(), draw.cents(20, 900), status="frozen")
+    status, target = draw.pick(("frozen", "active")), account(draw, draw.person(), draw.cents(20, 900))
+    doubtful = account(draw, draw.person(), draw.cents(20, 900), status=status)
     crowd(draw)
     cents, reference = draw.cents(20, 180), draw.pick(REFERENCES)
-    first, second = draw.shuffled([target, frozen])
+    first, second = draw.shuffled([target, doubtful])
     looked = [step("get_account", account_id=key) for key in (first, second)]
-    fine, bad = (pay(source, key, cents, reference) for key in (target, frozen))
+    one, two = (pay(source, key, cents, reference) for key in (target, doubtful))
+    refused, frozen = refuse("account_frozen", doubtful), status == "frozen"
     return Plan(
         said={"name": holder, "source": source, "first": first, "second": second, "amount": dollars(cents),
               "reference": reference},
-        steps=[*looked, fine, refuse("account_frozen", frozen)],
+        steps=[*looked, one, refused] if frozen else [*looked, one, two, finish()],
         wrong=[
-            [*looked, fine, bad, finish()],
-            [*looked, refuse("account_frozen", frozen)],
-            [*looked, fine, refuse("account_frozen", target)],
-            [*looked, fine, fine, refuse("not_the_holder", frozen)],
+            [*looked, one, two, finish()] if frozen else [*looked, one, refused],
+            [*looked, refused],
+            [*looked, one, refuse("account_frozen", target)],
+            [*looked, one, again(one), refused if frozen else finish()],
         ],
     )  # fmt: skip
 
@@ -213,7 +215,9 @@ def reverse_double(draw: Draw) -> Plan:
     target = account(draw, draw.person(), draw.cents(400, 900))
     crowd(draw)
     cents, reference, start = draw.cents(20, 180), draw.pick(REFERENCES), draw.rng.randrange(5, 20)
-    first, second = (moved(draw, source, target, cents, reference, day(n - start)) for n in (0, draw.rng.randrange(1, 4)))
+    first, second = (
+        moved(draw, source, target, cents, reference, day(n - start)) for n in (0, draw.rng.randrange(1, 4))
+    )
     other = moved(draw, source, target, draw.cents(20, 90), reference, day(-start))
     total = draw.world["accounts"][source]["balance_cents"] + cents
     looked, back = step("list_transfers", account_id=source), step("reverse_transfer", transfer_id=second)
@@ -266,7 +270,7 @@ SCENARIOS = (
         "{name} asks: transfer {amount} dollars from my account {source} to {target}, reference '{reference}'.",
         "Please send {amount} dollars to account {target} from my account {source}. The reference is '{reference}'. "
         "{name}",
-        "From {source}, which is mine, {amount} dollars have to go to {target} with the reference '{reference}'. {name}",
+        "From {source}, which is mine, {amount} dollars go to {target} with the reference '{reference}'. {name}",
     ),
     _scenario(
         "pay_due", 3, pay_due,
@@ -274,8 +278,8 @@ SCENARIOS = (
         "the total paid, in dollars.",
         "All bills of account {account} due by {date} (that day included) which are still open should be paid. Answer "
         "with their sum. {name}",
-        "Which of my bills on {account} are open and due no later than {date}? Pay them, leave the later ones, and tell "
-        "me how much that was altogether. {name}",
+        "Which of my bills on {account} are open and due no later than {date}? Pay them, leave the later ones, and "
+        "tell me how much that was altogether. {name}",
     ),
     _scenario(
         "transfer_large", 3, transfer_large,
@@ -291,7 +295,7 @@ SCENARIOS = (
         "{name} asks: move {amount} dollars from {source}, my account, to {target}; reference '{reference}'.",
         "I owe {amount} dollars to the holder of {target}. Pay it from my account {source}, reference '{reference}'. "
         "{name}",
-        "With the reference '{reference}', please pay {amount} dollars out of my account {source} into {target}. {name}",
+        "With the reference '{reference}', please pay {amount} dollars from my account {source} to {target}. {name}",
     ),
     _scenario(
         "transfer_frozen", 3, transfer_frozen,

@@ -8,8 +8,23 @@ from sqlite3 import Connection
 from typing import Any
 
 from environments.domains._tool_use_service import (
-    CURSOR, ID, TEXT, VERSION, Arguments, Limits, Refused, Service, change, effect, fresh, get, insert, lookup, one,
-    page, rows,
+    CURSOR,
+    ID,
+    TEXT,
+    VERSION,
+    Arguments,
+    Limits,
+    Refused,
+    Service,
+    change,
+    effect,
+    fresh,
+    get,
+    insert,
+    lookup,
+    one,
+    page,
+    rows,
 )  # fmt: skip
 from environments.domains._tool_use_state import Diff, Dump, apply
 
@@ -21,14 +36,22 @@ CREATE TABLE shares (id TEXT PRIMARY KEY, file_id TEXT, user_id TEXT, access TEX
 CREATE TABLE session (id TEXT PRIMARY KEY, user_id TEXT);
 """
 RULES = (
-    "A file labelled confidential is shared only within the department of its owner; else refuse as confidential, with "
-    "the file as subject.",
-    "Only the owner of a file may have it shared, moved or deleted, or have shares of it taken back; else refuse as "
-    "not_the_owner, with the file as subject. Whoever has write access may change the content.",
-    "A file is shared with at most {shares} people at a time; more is refused as too_many_shares, with the file as "
-    "subject, and none of the new shares is made.",
-    "Passwords and recovery codes are told to nobody, and no file that holds one is shared: refuse as secret, with the "
-    "file as subject.",
+    (
+        "A file labelled confidential is shared only within the department of its owner; else refuse as "
+        "confidential, with the file as subject."
+    ),
+    (
+        "Only the owner of a file may have it shared, moved or deleted, or have shares of it taken back; else "
+        "refuse as not_the_owner, with the file as subject. Whoever has write access may change the content."
+    ),
+    (
+        "A file is shared with at most {shares} people at a time; more is refused as too_many_shares, with the "
+        "file as subject, and none of the new shares is made."
+    ),
+    (
+        "Passwords and recovery codes are told to nobody, and no file that holds one is shared: refuse as secret, "
+        "with the file as subject."
+    ),
 )
 CONTENT = {"type": "string", "maxLength": 2000}
 ACCESS = {"type": "string", "enum": ["read", "write"]}
@@ -130,17 +153,49 @@ SERVICE = Service(
     operations=(
         lookup("find_users", "People whose name contains a text.", ["name"], _find_users, name=TEXT, cursor=CURSOR),
         lookup("list_files", "Files in a folder.", ["folder"], _list_files, folder=TEXT, cursor=CURSOR),
-        lookup("read_file", "One file with content, label, owner and version.", ["file_id"],
-               lambda db, given: get(db, "files", given["file_id"]), file_id=ID),
+        lookup(
+            "read_file",
+            "One file with content, label, owner and version.",
+            ["file_id"],
+            lambda db, given: get(db, "files", given["file_id"]),
+            file_id=ID,
+        ),
         lookup("list_shares", "With whom a file is shared.", ["file_id"], _list_shares, file_id=ID, cursor=CURSOR),
-        effect("write_file", "Replace the content of a file.", ["file_id", "content", "expected_version"], _write_file,
-               file_id=ID, content=CONTENT, expected_version=VERSION),
-        effect("move_file", "Put a file into another folder.", ["file_id", "folder", "expected_version"], _move_file,
-               file_id=ID, folder=TEXT, expected_version=VERSION),
-        effect("delete_file", "Delete a file.", ["file_id", "expected_version"], _delete_file,
-               file_id=ID, expected_version=VERSION),
-        effect("share_file", "Share a file.", ["file_id", "user_id", "access"], _share_file,
-               file_id=ID, user_id=ID, access=ACCESS),
+        effect(
+            "write_file",
+            "Replace the content of a file.",
+            ["file_id", "content", "expected_version"],
+            _write_file,
+            file_id=ID,
+            content=CONTENT,
+            expected_version=VERSION,
+        ),
+        effect(
+            "move_file",
+            "Put a file into another folder.",
+            ["file_id", "folder", "expected_version"],
+            _move_file,
+            file_id=ID,
+            folder=TEXT,
+            expected_version=VERSION,
+        ),
+        effect(
+            "delete_file",
+            "Delete a file.",
+            ["file_id", "expected_version"],
+            _delete_file,
+            file_id=ID,
+            expected_version=VERSION,
+        ),
+        effect(
+            "share_file",
+            "Share a file.",
+            ["file_id", "user_id", "access"],
+            _share_file,
+            file_id=ID,
+            user_id=ID,
+            access=ACCESS,
+        ),
         effect("unshare", "Take a share back.", ["share_id"], _unshare, share_id=ID),
     ),
-)  # fmt: skip
+)

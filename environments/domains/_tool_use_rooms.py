@@ -8,8 +8,25 @@ from sqlite3 import Connection
 from typing import Any
 
 from environments.domains._tool_use_service import (
-    CURSOR, DATE, ID, TEXT, TIME, VERSION, Arguments, Limits, Refused, Service, change, effect, fresh, get, insert,
-    lookup, one, page, rows,
+    CURSOR,
+    DATE,
+    ID,
+    TEXT,
+    TIME,
+    VERSION,
+    Arguments,
+    Limits,
+    Refused,
+    Service,
+    change,
+    effect,
+    fresh,
+    get,
+    insert,
+    lookup,
+    one,
+    page,
+    rows,
 )  # fmt: skip
 from environments.domains._tool_use_state import Diff, Dump, apply
 
@@ -22,15 +39,23 @@ CREATE TABLE invitations (id TEXT PRIMARY KEY, booking_id TEXT, person_id TEXT);
 CREATE TABLE session (id TEXT PRIMARY KEY, person_id TEXT);
 """
 RULES = (
-    "A booking lies within the opening hours of its room; else refuse as outside_opening_hours, with the room as "
-    "subject.",
-    "A booking takes at most {minutes} minutes; a longer one is refused as too_long, with the room as subject.",
-    "Only the organizer of a booking may have it moved or cancelled; else refuse as not_the_organizer, with the "
-    "booking as subject.",
-    "No room is booked twice at a time. Where the room asked for is taken, refuse as room_taken, with the room as "
-    "subject, and do not take another one unless that was asked for.",
-    "At most {guests} people are invited to one booking, besides the organizer; for more refuse as too_many_guests, "
-    "with the room as subject, and book nothing.",
+    (
+        "A booking lies within the opening hours of its room; else refuse as outside_opening_hours, with the room "
+        "as subject."
+    ),
+    ("A booking takes at most {minutes} minutes; a longer one is refused as too_long, with the room as subject."),
+    (
+        "Only the organizer of a booking may have it moved or cancelled; else refuse as not_the_organizer, with "
+        "the booking as subject."
+    ),
+    (
+        "No room is booked twice at a time. Where the room asked for is taken, refuse as room_taken, with the "
+        "room as subject, and do not take another one unless that was asked for."
+    ),
+    (
+        "At most {guests} people are invited to one booking, besides the organizer; for more refuse as "
+        "too_many_guests, with the room as subject, and book nothing."
+    ),
 )
 
 
@@ -121,7 +146,7 @@ def broken_rules(before: Dump, changes: Diff, limits: Limits) -> list[str]:
     return found
 
 
-_SLOT = {"room_id": ID, "date": DATE, "start": TIME, "end": TIME}
+_SLOT: dict[str, Any] = {"room_id": ID, "date": DATE, "start": TIME, "end": TIME}
 
 SERVICE = Service(
     id="rooms",
@@ -139,22 +164,60 @@ SERVICE = Service(
     broken_rules=broken_rules,
     operations=(
         lookup("find_people", "People whose name contains a text.", ["name"], _find_people, name=TEXT, cursor=CURSOR),
-        lookup("get_person", "One person.", ["person_id"], lambda db, given: get(db, "people", given["person_id"]),
-               person_id=ID),
-        lookup("list_rooms", "Rooms with at least so many seats.", [], _list_rooms,
-               min_seats={"type": "integer", "minimum": 1, "maximum": 1000}, cursor=CURSOR),
+        lookup(
+            "get_person",
+            "One person.",
+            ["person_id"],
+            lambda db, given: get(db, "people", given["person_id"]),
+            person_id=ID,
+        ),
+        lookup(
+            "list_rooms",
+            "Rooms with at least so many seats.",
+            [],
+            _list_rooms,
+            min_seats={"type": "integer", "minimum": 1, "maximum": 1000},
+            cursor=CURSOR,
+        ),
         lookup("get_room", "One room.", ["room_id"], lambda db, given: get(db, "rooms", given["room_id"]), room_id=ID),
-        lookup("list_bookings", "Bookings of a room on a day.", ["room_id", "date"], _list_bookings,
-               room_id=ID, date=DATE, cursor=CURSOR),
-        lookup("get_booking", "One booking with its version.", ["booking_id"],
-               lambda db, given: get(db, "bookings", given["booking_id"]), booking_id=ID),
-        effect("book_room", "Book a room.", [*_SLOT, "title", "organizer_id"], _book, **_SLOT, title=TEXT,
-               organizer_id=ID),
-        effect("move_booking", "Give a booking another room or time.", ["booking_id", *_SLOT, "expected_version"],
-               _move, booking_id=ID, **_SLOT, expected_version=VERSION),
-        effect("cancel_booking", "Cancel a booking.", ["booking_id", "expected_version"], _cancel,
-               booking_id=ID, expected_version=VERSION),
-        effect("invite", "Invite a person to a booking.", ["booking_id", "person_id"], _invite,
-               booking_id=ID, person_id=ID),
+        lookup(
+            "list_bookings",
+            "Bookings of a room on a day.",
+            ["room_id", "date"],
+            _list_bookings,
+            room_id=ID,
+            date=DATE,
+            cursor=CURSOR,
+        ),
+        lookup(
+            "get_booking",
+            "One booking with its version.",
+            ["booking_id"],
+            lambda db, given: get(db, "bookings", given["booking_id"]),
+            booking_id=ID,
+        ),
+        effect(
+            "book_room", "Book a room.", [*_SLOT, "title", "organizer_id"], _book, **_SLOT, title=TEXT, organizer_id=ID
+        ),
+        effect(
+            "move_booking",
+            "Give a booking another room or time.",
+            ["booking_id", *_SLOT, "expected_version"],
+            _move,
+            booking_id=ID,
+            **_SLOT,
+            expected_version=VERSION,
+        ),
+        effect(
+            "cancel_booking",
+            "Cancel a booking.",
+            ["booking_id", "expected_version"],
+            _cancel,
+            booking_id=ID,
+            expected_version=VERSION,
+        ),
+        effect(
+            "invite", "Invite a person to a booking.", ["booking_id", "person_id"], _invite, booking_id=ID, person_id=ID
+        ),
     ),
-)  # fmt: skip
+)

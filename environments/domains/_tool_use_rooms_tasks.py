@@ -7,7 +7,20 @@ from environments.domains._tool_use_draw import Draw, Plan, Scenario, Step, fini
 from environments.domains._tool_use_rooms import SERVICE
 from environments.domains._tool_use_service import replay
 
-ROOMS = ("Aurora", "Birch", "Comet", "Delta", "Ember", "Fjord", "Grove", "Heron", "Iris", "Juniper", "Kestrel", "Lagoon")
+ROOMS = (
+    "Aurora",
+    "Birch",
+    "Comet",
+    "Delta",
+    "Ember",
+    "Fjord",
+    "Grove",
+    "Heron",
+    "Iris",
+    "Juniper",
+    "Kestrel",
+    "Lagoon",
+)
 TITLES = ("Budget review", "Hiring round", "Product demo", "Team retrospective", "Supplier call", "Safety training",
           "Quarter planning", "Press briefing", "Design workshop", "Audit meeting")  # fmt: skip
 
@@ -99,7 +112,9 @@ def book_smallest(draw: Draw) -> Plan:
         booking(draw, first, when, person(draw))
     wanted = second if taken else first
     looked = [step("list_rooms", min_seats=least)]
-    looked += [step("list_bookings", room_id=key, date=when["date"]) for key in ((first, second) if taken else (first,))]
+    looked += [
+        step("list_bookings", room_id=key, date=when["date"]) for key in ((first, second) if taken else (first,))
+    ]
     choices = [key for key in (small, first, second, large) if key != wanted and not (taken and key == first)]
     return Plan(
         said={"name": name_of(draw, "people", who), "person": who, "seats": least, "title": title, **when},
@@ -135,47 +150,52 @@ def move_one(draw: Draw) -> Plan:
 
 
 def book_outside(draw: Draw) -> Plan:
-    """Too early, too late, or too long: which rule is it?"""
+    """Too early or late, too long, taken, or just right."""
     who, title, closes = asking(draw), draw.pick(TITLES), draw.rng.randrange(15, 18)
     where, other = room(draw, 6, 9, closes), room(draw, 9, 6, 22)
     spare(draw)
-    long = draw.rng.random() < 0.4
-    start = 60 * 9 if long else 60 * closes - draw.pick((15, 30, 45))
-    end = start + (draw.limits["minutes"] + draw.pick((15, 30)) if long else 60)
-    when = {"date": draw.day(1, 60), "start": clock(start), "end": clock(end)}
-    right, mistaken = ("too_long", "outside_opening_hours")[:: 1 if long else -1]
-    kept = {**when, "end": clock(start + 60)} if long else {**when, "start": clock(start - 60), "end": clock(start)}
+    why = draw.pick(("", "outside_opening_hours", "too_long", "room_taken"))
+    start = 60 * closes - draw.pick((15, 30, 45)) if why == "outside_opening_hours" else 60 * draw.rng.randrange(9, 12)
+    length = draw.limits["minutes"] + draw.pick((15, 30)) if why == "too_long" else 60
+    when = {"date": draw.day(1, 60), "start": clock(start), "end": clock(start + length)}
+    fits = {"start": "12:00", "end": "12:45"}
+    if why == "room_taken":
+        booking(draw, where, {**when, "end": clock(start + 30)}, person(draw))
     looked = [step("get_room", room_id=where), step("list_bookings", room_id=where, date=when["date"])]
+    made, refused = book(draw, where, when, title, who), refuse(why or "too_long", where)
+    mistaken = "too_long" if why == "outside_opening_hours" else "outside_opening_hours"
     return Plan(
         said={"name": name_of(draw, "people", who), "person": who, "room": where, "title": title, **when},
-        steps=[*looked, refuse(right, where)],
+        steps=[*looked, refused] if why else [*looked, made, finish()],
         wrong=[
-            [*looked, book(draw, where, when, title, who), finish()],
-            [*looked, book(draw, where, kept, title, who), finish()],
+            [*looked, book(draw, where, {**when, **fits}, title, who), finish()],
             [*looked, book(draw, other, when, title, who), finish()],
             [*looked, refuse(mistaken, where)],
-            [*looked, refuse(right, other)],
+            [*looked, refuse(why or "too_long", other)],
+            [*looked, made, finish()] if why else [*looked, refused],
         ],
     )
 
 
 def cancel_foreign(draw: Draw) -> Plan:
-    """Two bookings to cancel, one of which belongs to someone else."""
-    who, owner = asking(draw), person(draw)
-    where = room(draw, 6)
-    mine, foreign = booking(draw, where, slot(draw), who), booking(draw, where, slot(draw), owner)
+    """Two bookings to cancel, one of which may belong to someone else."""
+    who, other = asking(draw), person(draw)
+    owner, where = draw.pick((who, other)), room(draw, 6)
+    mine, doubtful = booking(draw, where, slot(draw), who), booking(draw, where, slot(draw), owner)
     spare(draw)
-    looked = [step("get_booking", booking_id=key) for key in (mine, foreign)]
-    own, not_own = (step("cancel_booking", booking_id=k, expected_version=version(draw, k)) for k in (mine, foreign))
-    first, second = draw.shuffled([mine, foreign])
+    looked = [step("get_booking", booking_id=key) for key in (mine, doubtful)]
+    one, two = (step("cancel_booking", booking_id=k, expected_version=version(draw, k)) for k in (mine, doubtful))
+    first, second = draw.shuffled([mine, doubtful])
+    refused = refuse("not_the_organizer", doubtful)
+    foreign = owner != who
     return Plan(
         said={"name": name_of(draw, "people", who), "person": who, "first": first, "second": second},
-        steps=[*looked, own, refuse("not_the_organizer", foreign)],
+        steps=[*looked, one, refused] if foreign else [*looked, one, two, finish()],
         wrong=[
-            [*looked, own, not_own, finish()],
-            [*looked, refuse("not_the_organizer", foreign)],
-            [*looked, own, refuse("not_the_organizer", mine)],
-            [*looked, own, refuse("room_taken", foreign)],
+            [*looked, one, two, finish()] if foreign else [*looked, one, refused],
+            [*looked, refused],
+            [*looked, one, refuse("not_the_organizer", mine)],
+            [*looked, one, refuse("room_taken", doubtful)],
         ],
     )
 
@@ -191,7 +211,7 @@ def book_and_invite(draw: Draw) -> Plan:
     sought = [step("find_people", name=name_of(draw, "people", guest)) for guest in guests]
     invited = [step("invite", booking_id=key, person_id=guest) for guest in guests]
     again = {**made, "arguments": {**made["arguments"], "key": "another try"}}
-    stranger = [key for key in draw.world["people"] if key not in (who, *guests)][0]
+    stranger = next(key for key in draw.world["people"] if key not in (who, *guests))
     lands = draw.rng.random() < 0.5
     return Plan(
         said={
@@ -252,10 +272,10 @@ SCENARIOS = (
         "book_smallest", 2, book_smallest,
         "I am {name} ({person}) and need the smallest free room with at least {seats} seats on {date} from {start} to "
         "{end}, for '{title}'. Book it for me and finish with the id of the room.",
-        "Please book a room for '{title}' on {date}, {start} to {end}: {seats} seats or more, and of the free ones the "
-        "one with the fewest seats. Organizer: {name}, {person}. Answer with the room's id.",
-        "For {seats} people I need a room on {date} between {start} and {end}. Take the smallest that is free and large "
-        "enough. Title '{title}', organizer {person} ({name}, that is me). Which room id is it?",
+        "Please book a room for '{title}' on {date}, {start} to {end}: {seats} seats or more, and of the free ones "
+        "the one with the fewest seats. Organizer: {name}, {person}. Answer with the room's id.",
+        "For {seats} people I need a room on {date} between {start} and {end}. Take the smallest that is free and "
+        "large enough. Title '{title}', organizer {person} ({name}, that is me). Which room id is it?",
     ),
     _scenario(
         "move_one", 2, move_one,

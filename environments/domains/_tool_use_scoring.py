@@ -24,7 +24,7 @@ from environments.domains._tool_use_state import changed_rows, same_row
 from environments.rubric import Rubric
 
 PROCESS = {"steps": 1.0, "valid_actions": 1.0, "recovery": 1.0}
-_ID = re.compile(r"\b[A-Za-z]{1,2}-[0-9A-Za-z]{5,8}\b")
+_ID = re.compile(r"\b[A-Za-z]{1,2}-\d{5,8}\b")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _NUMBER = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{1,30})(\.\d{1,30})?(\s*cents?\b)?", re.IGNORECASE)
 

@@ -61,8 +61,9 @@ def _wrong(steps: Sequence[Step], service: Service) -> list[list[Step]]:
         found.append([ending])
     if len({canonical_json(each) for each in effects}) > 1:
         found.append([each for each in steps if each != effects[-1]])
-    for last in [each for each in effects if service.operation(each["name"]).repeatable][-1:]:
-        found.append([*calls, step(last["name"], **{**last["arguments"], "key": "once more"}), ending])
+    if again := [each for each in effects if service.operation(each["name"]).repeatable]:
+        last = {**again[-1]["arguments"], "key": "once more"}
+        found.append([*calls, step(again[-1]["name"], **last), ending])
     return found
 
 

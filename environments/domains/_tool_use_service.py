@@ -1,7 +1,7 @@
 """A stateful service behind tools: a SQLite database in memory, operations on it, keys against doing things twice.
 
-    Desk.call("refund_item", {...}) -> fault due? -> key known? -> transaction(operation, key) -> {"refund_id": ...}
-                                                                                        or {"error": {"code", "message"}}
+    Desk.call("refund_item", {...}) -> fault due? -> key known? -> transaction(operation, key)
+                                    -> {"id": ...} or {"error": {"code": ..., "message": ...}}
 
 An effect takes a `key`: the same key with the same arguments gives the first result again and changes nothing; with
 other arguments it is an error. Ids of new rows follow from what is in them, so the order of independent effects
@@ -267,7 +267,7 @@ def _cut(result: dict[str, Any], given: Arguments, keep: int) -> dict[str, Any]:
 
 
 def _new_id(prefix: str, content: Arguments, number: int) -> str:
-    return f"{prefix}-{content_hash([prefix, content, number], length=8)}"
+    return f"{prefix}-{int(content_hash([prefix, content, number]), 16) % 10**8:08d}"
 
 
 def _tool(name: str, about: str, required: Sequence[str], /, **properties: Mapping[str, Any]) -> Tool:

@@ -87,9 +87,7 @@ def refund_one(draw: Draw) -> Plan:
     twin = customer(draw, name_of(draw, who))
     bought = [order(draw, owner, "delivered", draw.rng.randrange(3, draw.limits["window"])) for owner in (who, twin)]
     cents, others = draw.cents(30, draw.limits["free"]), draw.cents(30, draw.limits["free"])
-    wanted, mistaken = (
-        item(draw, of, product, price) for of, price in zip(bought, (cents, others), strict=True)
-    )
+    wanted, mistaken = (item(draw, of, product, price) for of, price in zip(bought, (cents, others), strict=True))
     crowd(draw, 2)
     steps = [
         step("find_customers", name=name_of(draw, who)),
@@ -140,23 +138,28 @@ def refund_two(draw: Draw) -> Plan:
 
 
 def refund_late(draw: Draw) -> Plan:
-    who, product = customer(draw), draw.pick(PRODUCTS)
-    late = order(draw, who, "delivered", draw.limits["window"] + draw.rng.randrange(1, 20))
-    early = order(draw, who, "delivered", draw.rng.randrange(1, draw.limits["window"]))
-    cents = draw.cents(20, draw.limits["free"])
-    wanted, other = item(draw, late, product, cents), item(draw, early, draw.pick(PRODUCTS), draw.cents(20, 100))
+    """The order was delivered shortly after or shortly before the window opened, or is not delivered at all."""
+    who, product, window = customer(draw), draw.pick(PRODUCTS), draw.limits["window"]
+    why = draw.pick(("", "", "return_window_over", "return_window_over", "not_delivered"))
+    age = window + draw.rng.randrange(1, 20) if why else draw.rng.randrange(window // 2, window + 1)
+    asked = order(draw, who, "shipped") if why == "not_delivered" else order(draw, who, "delivered", age)
+    other = order(draw, who, "delivered", draw.rng.randrange(1, window))
+    cents, price = draw.cents(20, draw.limits["free"]), draw.cents(20, 100)
+    wanted, mistaken = item(draw, asked, product, cents), item(draw, other, draw.pick(PRODUCTS), price)
     crowd(draw)
-    looked = step("get_order", order_id=late)
-    paid = step("refund_item", item_id=wanted, amount_cents=cents)
+    looked, paid = step("get_order", order_id=asked), step("refund_item", item_id=wanted, amount_cents=cents)
+    refused = refuse(why or "return_window_over", wanted)
+    swapped = "not_delivered" if why == "return_window_over" else "return_window_over"
+    bad = [
+        [looked, paid, refused],
+        [looked, step("refund_item", item_id=mistaken, amount_cents=price), finish(dollars(price))],
+        [looked, refuse(refused["arguments"]["reason"], mistaken)],
+    ]
     return Plan(
-        said={"name": name_of(draw, who), "order": late, "product": product},
-        steps=[looked, refuse("return_window_over", wanted)],
-        wrong=[
-            [looked, paid, finish(dollars(cents))],
-            [looked, paid, refuse("return_window_over", wanted)],
-            [looked, refuse("return_window_over", other)],
-            [looked, refuse("not_delivered", wanted)],
-        ],
+        said={"name": name_of(draw, who), "order": asked, "product": product},
+        steps=[looked, refused] if why else [looked, paid, finish(dollars(cents))],
+        facts=[] if why else [{"kind": "amount", "value": cents}],
+        wrong=[*bad, [looked, paid, finish(dollars(cents))], [looked, refuse(swapped, wanted)]] if why else bad,
     )
 
 
@@ -228,20 +231,27 @@ def credit_and_phone(draw: Draw) -> Plan:
 
 
 def credit_too_much(draw: Draw) -> Plan:
+    """An amount around the limit."""
     who, most = customer(draw), draw.limits["credit"]
-    cents = 100 * draw.rng.randrange(most + 1, 3 * most)
+    much = draw.rng.random() < 0.5
+    cents = 100 * (draw.rng.randrange(most + 1, 2 * most) if much else draw.rng.randrange(most // 2, most + 1))
     crowd(draw)
-    given = step("give_credit", customer_id=who, amount_cents=cents)
-    capped = step("give_credit", customer_id=who, amount_cents=100 * most)
+    looked, other = (
+        step("find_customers", name=name_of(draw, who)),
+        next(k for k in draw.world["customers"] if k != who),
+    )
+    given, refused = step("give_credit", customer_id=who, amount_cents=cents), refuse("above_limit", who)
+    part = step("give_credit", customer_id=who, amount_cents=50 * most)
+    bad = [
+        [looked, part, refused],
+        [looked, step("give_credit", customer_id=other, amount_cents=cents), finish(dollars(cents))],
+        [looked, refuse("above_limit", other)],
+    ]
     return Plan(
         said={"name": name_of(draw, who), "amount": dollars(cents), "city": draw.world["customers"][who]["city"]},
-        steps=[step("find_customers", name=name_of(draw, who)), refuse("above_limit", who)],
-        wrong=[
-            [given, finish(dollars(cents))],
-            [capped, refuse("above_limit", who)],
-            [refuse("private_data", who)],
-            [refuse("above_limit", next(key for key in draw.world["customers"] if key != who))],
-        ],
+        steps=[looked, refused] if much else [looked, given, finish(dollars(cents))],
+        facts=[] if much else [{"kind": "amount", "value": cents}],
+        wrong=[*bad, [looked, given, finish(dollars(cents))]] if much else bad,
     )
 
 

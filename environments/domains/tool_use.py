@@ -34,10 +34,10 @@ from environments.domains import (
     _tool_use_shop_tasks,
 )
 from environments.domains._common import side, task_id, task_rng
-from environments.domains._tool_use_draw import Draw, Plan, Scenario, Step
+from environments.domains._tool_use_draw import Draw, Plan, Scenario, Step, step
 from environments.domains._tool_use_episode import AtDesk
 from environments.domains._tool_use_service import TODAY, Limits, Service, replay
-from environments.domains._tool_use_state import Diff, apply, diff
+from environments.domains._tool_use_state import Diff, diff
 from environments.sandboxes.base import Backend
 
 SERVICES: Mapping[str, Service] = {
@@ -59,8 +59,8 @@ _HOW = """How to work:
 is never done twice.
 - Lists come in pages; as long as `next_cursor` is not null there is more.
 - What was changed meanwhile is refused as stale: read it again, then decide.
-- Do what is asked and nothing beyond it. Where the rules forbid all of it or a part, do the part that is allowed, then \
-end with refuse. Otherwise end with finish."""
+- Do what is asked and nothing beyond it. Where the rules forbid all of it or a part, do the part that is allowed, \
+then end with refuse. Otherwise end with finish."""
 
 
 class ToolUse(Domain):
@@ -88,12 +88,13 @@ class ToolUse(Domain):
 
     def defective_tasks(self, seed: int) -> Sequence[TaskSpec]:
         """Nothing is wanted; an effect is wanted that the rules forbid; the prompt holds the calls to make."""
-        late = next(each for each in SCENARIOS if each.id == "refund_late")
+        part = next(each for each in SCENARIOS if each.id == "credit_and_phone")
         easy = next(each for each in SCENARIOS if each.id == "cancel_one")
         names = [task_id(self.id, "defect", number) for number in range(3)]
         idle = self._written(names[0], easy, "train", -1, seed, hidden={"wanted": {}})
-        forbidden = self._written(names[1], late, "train", -2, seed)
-        breach = forbidden.hidden["wrong"][0]
+        forbidden = self._written(names[1], part, "train", -2, seed)
+        someone = forbidden.hidden["ending"]["arguments"]["subject"]
+        breach = [step("give_credit", customer_id=someone, key="k", amount_cents=100_000), finish()]
         leaking = self._written(names[2], easy, "train", -3, seed)
         said = " ".join(canonical_json(each) for each in leaking.hidden["oracle"])
         return [
@@ -234,7 +235,8 @@ def _hidden(service: Service, draw: Draw, plan: Plan) -> dict[str, Any]:
 
 def _wanted(service: Service, hidden: Mapping[str, Any], steps: Sequence[Step]) -> Diff:
     """What these steps change, faults included; the last one is the ending."""
-    desk = replay(service, hidden["world"], hidden["faults"], [(each["name"], each["arguments"]) for each in steps[:-1]])
+    calls = [(each["name"], each["arguments"]) for each in steps[:-1]]
+    desk = replay(service, hidden["world"], hidden["faults"], calls)
     before = replay(service, hidden["world"], (), ())
     try:
         return diff(before.dump(), desk.dump())
