@@ -12,7 +12,7 @@ numbers, no deep nesting.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,11 +24,13 @@ MAX_CALLS = 16
 MAX_DEPTH = 32
 SHOWN_CHARS = 300
 _THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-_TAG = "<tool_call>"
-_FENCED = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
+_TAG = re.compile(r"<tool_call>")
+_FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\r?\n")
 _CALL_LANGUAGES = ("", "json", "tool_call")
-_BARE = re.compile(r"\[\s*\{|\{")
-_BETWEEN = re.compile(r"[\s,]*")
+_BARE = re.compile(r'(?:\[\s*)?\{\s*["}]')
+_BRACE = re.compile(r"\{")
+_NEXT = re.compile(r'[\s,]*(?=(?:\[\s*)?\{\s*")')
+_SPACE = re.compile(r"\s*")
 
 
 @record
@@ -83,52 +85,54 @@ def with_tools(messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[Mess
 
 def _found(text: str) -> list[dict[str, Any]]:
     """The calls of the tags if there are any, else those of the fences, else those of the bare text."""
-    if _TAG in text:
+    if _TAG.search(text):
         return _tagged(text)
-    fences = [body for language, body in _FENCED.findall(text) if language.lower() in _CALL_LANGUAGES]
-    if fences:
-        return [call for body in fences for call in _parsed(body)[0]]
-    start = _BARE.search(text)
-    return _parsed(text[start.start() :])[0] if start else []
+    if any(fence.group(1).lower() in _CALL_LANGUAGES for fence in _fences(text)):
+        return [call for fence in _fences(text) for call in _in_fence(text, fence)]
+    start = _BARE.search(text) or _BRACE.search(text)
+    return _parsed(text, start.start())[0] if start else []
 
 
 def _tagged(text: str) -> list[dict[str, Any]]:
     """A tag ends where its JSON does, so an argument may hold the text of a tag."""
-    found: list[dict[str, Any]] = []
-    place = text.find(_TAG)
-    while place >= 0:
-        rest = text[place + len(_TAG) :]
-        calls, length = _parsed(rest)
-        found += calls
-        after = rest.find(_TAG, length)
-        place = place + len(_TAG) + after if after >= 0 else -1
+    found, tag = list[dict[str, Any]](), _TAG.search(text)
+    while tag:
+        calls, end = _parsed(text, tag.end())
+        found, tag = [*found, *calls], _TAG.search(text, end)
     return found
 
 
-def _parsed(text: str) -> tuple[list[dict[str, Any]], int]:
-    """The calls at the start of the text, at least one, and where their JSON ends."""
-    found: list[dict[str, Any]] = []
-    place = _space(text, 0)
-    while not found or text[place : place + 1] in ("{", "["):
-        value, end = _decoded(text, place)
+def _fences(text: str) -> Iterator[re.Match[str]]:
+    """The openings of fenced blocks; a block ends at the next fence."""
+    fence = _FENCE.search(text)
+    while fence:
+        yield fence
+        close = text.find("```", fence.end())
+        fence = _FENCE.search(text, close + 3) if close >= 0 else None
+
+
+def _in_fence(text: str, fence: re.Match[str]) -> list[dict[str, Any]]:
+    return _parsed(text, fence.end())[0] if fence.group(1).lower() in _CALL_LANGUAGES else []
+
+
+def _parsed(text: str, place: int) -> tuple[list[dict[str, Any]], int]:
+    """The calls that stand there one after the other, at least one, and where their JSON ends."""
+    value, end = _decoded(text, place)
+    found = value if isinstance(value, list) else [value]
+    while following := _NEXT.match(text, end):
+        value, end = _decoded(text, following.end())
         found += value if isinstance(value, list) else [value]
-        place = _space(text, end)
-        if not found:
-            break
     if not all(isinstance(each, dict) for each in found):
         raise BadCall('A call is an object with "name" and "arguments".')
     return found, end
 
 
-def _space(text: str, place: int) -> int:
-    between = _BETWEEN.match(text, place)
-    return between.end() if between else place
-
-
 def _decoded(text: str, place: int) -> tuple[Any, int]:
+    """The JSON value that stands there, and where it ends."""
+    start = _SPACE.match(text, place)
     decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)
     try:
-        value, end = decoder.raw_decode(text, place)
+        value, end = decoder.raw_decode(text, start.end() if start else place)
     except RecursionError as error:
         raise BadCall("The call is nested too deeply.") from error
     except ValueError as error:
@@ -177,7 +181,7 @@ def _object(arguments: Any) -> Any:
         return arguments
     if not arguments.strip():
         return {}
-    value, end = _decoded(arguments, _space(arguments, 0))
+    value, end = _decoded(arguments, 0)
     if arguments[end:].strip():
         raise BadCall("Arguments are one JSON object, with nothing after it.")
     return value

@@ -187,16 +187,17 @@ class Desk:
         return json.loads(known["result"]) if known else self._effect(operation, given, said)
 
     def _effect(self, operation: Operation, given: Arguments, said: str) -> dict[str, Any]:
+        """Effect and key are kept together or not at all."""
         self._database.execute("BEGIN")
         try:
-            result = operation.run(self._database, given)
-            row = (given["key"], operation.tool.name, said, canonical_json(result))
+            result = canonical_json(operation.run(self._database, given))
+            row = (given["key"], operation.tool.name, said, result)
             self._database.execute("INSERT INTO _keys VALUES (?, ?, ?, ?)", row)
         except BaseException:
             self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
-        return result
+        return json.loads(result)
 
 
 def replay(service: Service, world: Mapping[str, Any], faults: Sequence[Any], calls: Sequence[Any]) -> Desk:

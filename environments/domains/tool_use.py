@@ -34,7 +34,7 @@ from environments.domains import (
     _tool_use_shop_tasks,
 )
 from environments.domains._common import side, task_id, task_rng
-from environments.domains._tool_use_draw import Draw, Plan, Scenario, Step, step
+from environments.domains._tool_use_draw import Draw, Plan, Scenario, Step, finish, step
 from environments.domains._tool_use_episode import AtDesk
 from environments.domains._tool_use_service import TODAY, Limits, Service, replay
 from environments.domains._tool_use_state import Diff, diff
