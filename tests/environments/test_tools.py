@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from assay.ids import canonical_json
 from assay.records import Message, Tool
-from environments.tools import MAX_CALLS, MAX_CHARS, MAX_DEPTH, BadCall, Call, describe, read_calls, say_call, with_tools
+from environments.tools import (
+    MAX_CALLS,
+    MAX_CHARS,
+    MAX_DEPTH,
+    BadCall,
+    Call,
+    describe,
+    read_calls,
+    say_call,
+    with_tools,
+)
 
 READ = Tool(
     name="read",
@@ -174,6 +184,13 @@ def test_an_argument_may_hold_what_looks_like_a_call() -> None:
             assert read_calls(fenced, TOOLS) == [Call(name="read", arguments={"path": text})]
 
 
+def read_or_refused(completion: str) -> list[Call] | str:
+    try:
+        return read_calls(completion, TOOLS)
+    except BadCall as bad:
+        return str(bad)
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
@@ -197,12 +214,8 @@ def test_several_calls_amid_prose_are_read(each: list[dict[str, Any]], prose: st
 @given(st.text(max_size=60) | st.text('{}[]",:`<>/_tolcank \n1e9', max_size=60))
 def test_any_text_is_read_or_refused_and_what_is_read_can_be_stored(text: str) -> None:
     for completion in (text, f"<tool_call>{text}", f"```json\n{text}", f'{{"name": "stop", "arguments": {text}}}'):
-        try:
-            calls = read_calls(completion, TOOLS)
-        except BadCall as bad:
-            assert len(str(bad)) < 1000
-        else:
-            assert canonical_json([dict(call.arguments) for call in calls]).encode()
+        found = read_or_refused(completion)
+        assert len(found) < 1000 if isinstance(found, str) else canonical_json([c.arguments for c in found]).encode()
 
 
 def test_tools_are_told_in_the_system_message() -> None:
