@@ -42,8 +42,8 @@ CREATE TABLE session (id TEXT PRIMARY KEY, holder TEXT);
 """
 RULES = (
     (
-        "Money leaves only accounts of the person who asks, and only about these is anything told; else refuse as "
-        "not_the_holder, with the account as subject."
+        "Money leaves only accounts of the person who asks (but their own transfers may be reversed), and only about "
+        "these accounts is anything told; else refuse as not_the_holder, with the account as subject."
     ),
     (
         "After a payment at least {minimum} dollars stay on a checking account; else refuse as below_minimum, "
@@ -53,7 +53,7 @@ RULES = (
         "A transfer above {free} dollars needs an approval (request_approval), whose id goes into the transfer. A "
         "denied one ends in approval_denied, with the account that should have paid as subject."
     ),
-    ("Nothing is paid from or to a frozen account: refuse as account_frozen, with the frozen account as subject."),
+    "Nothing is paid from or to a frozen account: refuse as account_frozen, with the frozen account as subject.",
 )
 
 

@@ -43,7 +43,7 @@ RULES = (
         "A booking lies within the opening hours of its room; else refuse as outside_opening_hours, with the room "
         "as subject."
     ),
-    ("A booking takes at most {minutes} minutes; a longer one is refused as too_long, with the room as subject."),
+    "A booking takes at most {minutes} minutes; a longer one is refused as too_long, with the room as subject.",
     (
         "Only the organizer of a booking may have it moved or cancelled; else refuse as not_the_organizer, with "
         "the booking as subject."

@@ -1,6 +1,7 @@
 """Tool use: services that do a thing once, faults that need recovery, scores from what changed in the data."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -21,6 +22,9 @@ from environments.domains._tool_use_service import Desk, replay
 from environments.domains._tool_use_shop import SERVICE as SHOP
 from environments.domains.tool_use import SCENARIOS, SERVICES, ToolUse
 from environments.tools import say_call
+from rollouts.collect import collect
+from rollouts.replay import replay as replayed
+from tests.builders import SAMPLED, ToyEngine, a_request
 from tests.environments.domains.conftest import NoPlace
 
 NUM_SCENARIOS = len(SCENARIOS)
@@ -501,6 +505,80 @@ def test_a_wanted_breach_of_the_rules_is_found_by_looking(domain: ToolUse) -> No
     _, forbidden, leaking = domain.defective_tasks(0)
     assert [said for said in domain.check(forbidden) if "above the limit" in said]
     assert [said for said in domain.check(leaking) if "the prompt holds the call" in said]
+
+
+def asked_for(task: TaskSpec, pattern: str) -> str:
+    """The first text of this form in the request."""
+    found = re.search(pattern, task.prompt[-1].content)
+    assert found, task.prompt[-1].content
+    return found.group()
+
+
+def statuses(task: TaskSpec, table: str, status: str) -> set[str]:
+    """Rows of the table that are wanted to end with the status."""
+    return {key for key, each in task.hidden["wanted"][table].items() if each["after"]["status"] == status}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_what_is_wanted_follows_from_the_request_and_the_data(domain: ToolUse, number: int) -> None:
+    """Worked out from the words and the rows alone, without the reference steps."""
+    bank = task_of(domain, "pay_due", number=number)
+    account, day = asked_for(bank, r"A-\d+"), asked_for(bank, r"\d{4}-\d\d-\d\d")
+    bills = [row for row in bank.hidden["world"]["bills"].values() if row["account_id"] == account]
+    due = [row for row in bills if row["status"] == "open" and row["due_on"] <= day]
+    assert statuses(bank, "bills", "paid") == {row["id"] for row in due}
+    total = sum(row["amount_cents"] for row in due)
+    assert bank.hidden["facts"] == [{"kind": "amount", "value": total}]
+    changed = bank.hidden["wanted"]["accounts"][account]
+    assert changed["before"]["balance_cents"] - changed["after"]["balance_cents"] == total
+
+    shop = task_of(domain, "cancel_open", number=number)
+    customer, orders = asked_for(shop, r"C-\d+"), shop.hidden["world"]["orders"].values()
+    placed = {row["id"] for row in orders if row["customer_id"] == customer and row["status"] == "placed"}
+    assert statuses(shop, "orders", "cancelled") == set(shop.hidden["facts"][0]["value"]) == placed
+
+    rooms = task_of(domain, "clear_day", number=number)
+    values = asked_for(rooms, r"E-\d+"), asked_for(rooms, r"M-\d+"), asked_for(rooms, r"\d{4}-\d\d-\d\d")
+    mine = [row for row in rooms.hidden["world"]["bookings"].values() if _booked(row) == values]
+    assert statuses(rooms, "bookings", "cancelled") == {row["id"] for row in mine}
+
+    files = task_of(domain, "archive_own", number=number)
+    who, (old, new) = asked_for(files, r"U-\d+"), re.findall(r"'([a-z0-9 ]+)'", files.prompt[-1].content)
+    own = [row for row in files.hidden["world"]["files"].values() if (row["owner_id"], row["folder"]) == (who, old)]
+    moved = {key: each["after"]["folder"] for key, each in files.hidden["wanted"]["files"].items()}
+    assert moved == {row["id"]: new for row in own}
+
+
+def _booked(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["organizer_id"], row["room_id"], row["date"]
+
+
+def test_faults_change_the_way_but_not_what_is_wanted(domain: ToolUse) -> None:
+    """A reference without faults leads to the same state, unless someone else changed a row."""
+    for task in take(domain, "train", 2 * NUM_SCENARIOS, 4):
+        service, hidden = SERVICES[task.public["service"]], task.hidden
+        if any(fault["kind"] == "conflict" for fault in hidden["faults"]):
+            continue
+        calls = [(each["name"], each["arguments"]) for each in hidden["oracle"][:-1]]
+        before, after = replay(service, hidden["world"], (), ()), replay(service, hidden["world"], (), calls)
+        assert state.diff(before.dump(), after.dump()) == hidden["wanted"], task.template
+        assert [each["error"] for each in after.log] == [""] * len(calls), task.template
+
+
+@pytest.mark.parametrize("scenario", ["book_and_invite", "append_line", "ask_foreign"])
+async def test_a_rollout_is_replayed_as_it_was_recorded(domain: ToolUse, scenario: str) -> None:
+    task = replace(task_of(domain, scenario), max_new_tokens=100_000)
+    for script in (domain.solutions(task).oracle, *domain.solutions(task).wrong[:2]):
+        said = iter((*script, *["Hm."] * task.max_turns))
+        engine = ToyEngine(lambda prompt, i, said=said: next(said))  # type: ignore[misc]
+        request = replace(a_request(task), sampling=replace(SAMPLED, max_new_tokens=100_000))
+        (trajectory,) = await collect(
+            [request], {domain.id: domain}, engine, NoPlace(), max_concurrency=1, deadline_s=60.0, state_hashes=True
+        )
+        assert trajectory.failure is None
+        assert all(turn.state_hash for turn in trajectory.turns)
+        result = await replayed(trajectory, task, domain, NoPlace())
+        assert (result.standing, result.num_compared, result.ending) == ("equal", len(trajectory.turns), True)
 
 
 async def check_known_scripts(domain: ToolUse, task: TaskSpec) -> None:
