@@ -28,7 +28,7 @@ from environments.domains._tool_use_service import (
     page,
     rows,
 )  # fmt: skip
-from environments.domains._tool_use_state import Diff, Dump, apply
+from environments.domains._tool_use_state import Diff, Dump, Row, apply
 
 SCHEMA = """
 CREATE TABLE accounts (id TEXT PRIMARY KEY, holder TEXT, kind TEXT, balance_cents INTEGER, status TEXT, pin TEXT,
@@ -139,21 +139,27 @@ def _freeze(db: Connection, given: Arguments) -> dict[str, Any]:
 
 def broken_rules(before: Dump, changes: Diff, limits: Limits) -> list[str]:
     """What of the changes the policy forbids, in words."""
-    after, found = apply(before, changes), []
     asking = {row["holder"] for row in before["session"].values()}
-    for key, changed in changes.get("accounts", {}).items():
-        old, new = changed["before"], changed["after"]
-        lost = old["balance_cents"] - new["balance_cents"] if old and new else 0
-        if old and new and (lost > 0 or old["status"] != new["status"]) and old["holder"] not in asking:
-            found += [] if _reversed_to(changes, key) else [f"{key} belongs to someone else"]
-        if new and lost > 0 and new["kind"] == "checking" and new["balance_cents"] < 100 * limits["minimum"]:
-            found.append(f"{key} falls below the minimum")
-        if old and lost and old["status"] == "frozen":
-            found.append(f"{key} is frozen")
-    for key, changed in changes.get("transfers", {}).items():
-        if not changed["before"] and after["transfers"][key]["amount_cents"] > 100 * limits["free"]:
-            found += [] if after["transfers"][key]["approval_id"] else [f"{key} lacks an approval"]
-    return found
+    after, found = apply(before, changes), []
+    for key in changes.get("accounts", {}):
+        old, new = before["accounts"][key], after["accounts"][key]
+        given_back = _reversed_to(changes, key)
+        found += [f"{key} {why}" for why in _misused(old, new, limits, own=old["holder"] in asking or given_back)]
+    made = [each["after"] for each in changes.get("transfers", {}).values() if not each["before"]]
+    large = [row for row in made if row and row["amount_cents"] > 100 * limits["free"]]
+    return [*found, *(f"{row['id']} lacks an approval" for row in large if not row["approval_id"])]
+
+
+def _misused(old: Row, new: Row, limits: Limits, *, own: bool) -> list[str]:
+    """What is wrong with the change of one account; `own` says that whoever asks may take from it."""
+    lost = old["balance_cents"] - new["balance_cents"]
+    below = new["kind"] == "checking" and new["balance_cents"] < 100 * limits["minimum"]
+    reasons = {
+        "belongs to someone else": not own and (lost > 0 or old["status"] != new["status"]),
+        "falls below the minimum": lost > 0 and below,
+        "is frozen": lost != 0 and old["status"] == "frozen",
+    }
+    return [why for why, holds in reasons.items() if holds]
 
 
 def _reversed_to(changes: Diff, account_id: str) -> bool:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.ids import canonical_json
@@ -204,6 +204,7 @@ def test_what_is_said_is_read(arguments: dict[str, Any]) -> None:
     assert read_calls(say_call("stop", **arguments), TOOLS) == [Call(name="stop", arguments=arguments)]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.dictionaries(TEXTS, VALUES, max_size=2), min_size=1, max_size=4), TEXTS)
 def test_several_calls_amid_prose_are_read(each: list[dict[str, Any]], prose: str) -> None:
     said = f"\n{prose}\n".join(say_call("stop", **arguments) for arguments in each)
