@@ -145,7 +145,7 @@ def transfer_large(draw: Draw) -> Plan:
 
 def transfer_below(draw: Draw) -> Plan:
     """There is money enough for the transfer, but too little may stay."""
-    holder, source = asking(draw, minimum(draw) + draw.cents(40, 200))
+    holder, source = asking(draw, minimum(draw) + draw.cents(40, draw.limits["minimum"] + 1))
     target = account(draw, draw.person(), draw.cents(20, 900))
     savings = account(draw, holder, draw.cents(900, 2000), "savings")
     crowd(draw)
