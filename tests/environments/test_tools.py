@@ -199,12 +199,13 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_what_is_said_is_read(arguments: dict[str, Any]) -> None:
     assert read_calls(say_call("stop", **arguments), TOOLS) == [Call(name="stop", arguments=arguments)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(TEXTS, VALUES, max_size=2), min_size=1, max_size=4), TEXTS)
 def test_several_calls_amid_prose_are_read(each: list[dict[str, Any]], prose: str) -> None:
     said = f"\n{prose}\n".join(say_call("stop", **arguments) for arguments in each)
@@ -212,6 +213,7 @@ def test_several_calls_amid_prose_are_read(each: list[dict[str, Any]], prose: st
         assert [dict(call.arguments) for call in read_calls(f"Now:{said}", TOOLS)] == each
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.text('{}[]",:`<>/_tolcank \n1e9', max_size=60))
 def test_any_text_is_read_or_refused_and_what_is_read_can_be_stored(text: str) -> None:
     for completion in (text, f"<tool_call>{text}", f"```json\n{text}", f'{{"name": "stop", "arguments": {text}}}'):

@@ -189,6 +189,7 @@ ROWS = st.dictionaries(
 DUMPS = st.fixed_dictionaries({"first": ROWS, "second": ROWS})
 
 
+@settings(deadline=None)
 @given(DUMPS, DUMPS)
 def test_the_difference_leads_from_one_state_to_the_other(before: state.Dump, after: state.Dump) -> None:
     assert state.apply(before, state.diff(before, after)) == after
