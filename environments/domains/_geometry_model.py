@@ -1,0 +1,369 @@
+"""A model: named solids and a scene of placed copies, made by replaying operations.
+
+    operations --apply one by one--> solids {name: manifold}, nodes {name: part, parent, place} --result()--> bodies
+
+Solids are held by the kernel (manifold3d), whose results are closed, oriented and free of self-intersections. All
+caps are counts, never times, so a replay succeeds or fails alike on every machine. One model, one thread at a time.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from assay.records import record
+from environments.domains._geometry_tools import MAX_COORDINATE, SEGMENTS, fault_of
+
+MAX_OPERATIONS = 200
+MAX_SOLIDS = 64
+MAX_NODES = 64
+MAX_TRIANGLES = 40_000  # of one solid, and of all that one operation reads
+MAX_WORK = 1_000_000  # triangles that all operations together may read
+_MIN_VOLUME = 1e-6
+_TUBE_SEGMENTS = 48
+_ORIGIN = (0.0, 0.0, 0.0)
+# Solids are made along z; these cyclic changes of axes keep them right-handed. Rows: where x, y and z come from.
+_ALONG = {"x": ((0, 0, 1), (1, 0, 0), (0, 1, 0)), "y": ((0, 1, 0), (0, 0, 1), (1, 0, 0))}
+_TURN = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+_NORMAL = {"xy": 2, "yz": 0, "xz": 1}
+
+Matrix = Any  # numpy [3, 4]: rotation and translation
+Solid = Any  # manifold3d.Manifold
+
+
+class BadOperation(Exception):
+    """An operation that cannot be carried out; the message says why, for the modeller to read. Nothing changed."""
+
+
+@record
+class Node:
+    """A place in the scene; `part` is None for a group. `matrix` [3, 4] is relative to the parent."""
+
+    part: Solid | None
+    parent: str | None
+    matrix: Matrix
+
+
+@record
+class Result:
+    """What counts at the end: solids in world coordinates by name, and each node's parent (groups included)."""
+
+    bodies: Mapping[str, Solid]
+    parents: Mapping[str, str | None]
+
+
+class Model:
+    """Starts empty. `smallest` is the volume in mm³ of the smallest solid that was ever created."""
+
+    def __init__(self, operations: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Raises BadOperation, naming the place of the first operation that cannot be carried out."""
+        self.solids: dict[str, Solid] = {}
+        self.nodes: dict[str, Node] = {}
+        self.smallest = math.inf
+        self._num_operations = self._work = 0
+        for index, operation in enumerate(operations):
+            try:
+                self.apply(operation)
+            except BadOperation as fault:
+                raise BadOperation(f"operation {index}: {fault}") from fault
+
+    def apply(self, operation: Mapping[str, Any]) -> str:
+        """What the operation did, in words. Raises BadOperation, and then nothing has changed."""
+        if fault := fault_of(operation):
+            raise BadOperation(fault)
+        if self._num_operations >= MAX_OPERATIONS:
+            raise BadOperation(f"there are {MAX_OPERATIONS} operations already, the most that is allowed")
+        said: str = getattr(self, f"_{operation['name']}")(**operation["arguments"])
+        self._num_operations += 1
+        return said
+
+    def result(self) -> Result:
+        """The scene's bodies if anything was placed, else the solids."""
+        if not self.nodes:
+            return Result(bodies=dict(self.solids), parents={})
+        bodies = {
+            name: node.part.transform(self.world(name)) for name, node in self.nodes.items() if node.part is not None
+        }
+        return Result(bodies=bodies, parents={name: node.parent for name, node in self.nodes.items()})
+
+    def world(self, name: str) -> Matrix:
+        """[3, 4]: from a node's own coordinates to the world's."""
+        node = self.nodes[name]
+        return node.matrix if node.parent is None else _chained(self.world(node.parent), node.matrix)
+
+    # Solids
+
+    def _box(self, name: str, size: Sequence[float], at: Sequence[float] = _ORIGIN) -> str:
+        return self._create(name, lambda k: k.Manifold.cube(size).translate(at))
+
+    def _cylinder(
+        self, name: str, radius: float, height: float, at: Sequence[float] = _ORIGIN, axis: str = "z"
+    ) -> str:
+        return self._cone(name, radius, radius, height, at, axis)
+
+    def _cone(
+        self,
+        name: str,
+        radius: float,
+        top_radius: float,
+        height: float,
+        at: Sequence[float] = _ORIGIN,
+        axis: str = "z",
+    ) -> str:
+        return self._create(
+            name, lambda k: _stand(k.Manifold.cylinder(height, radius, top_radius, SEGMENTS), at, axis)
+        )
+
+    def _sphere(self, name: str, radius: float, at: Sequence[float] = _ORIGIN) -> str:
+        return self._create(name, lambda k: k.Manifold.sphere(radius, SEGMENTS).translate(at))
+
+    def _torus(
+        self, name: str, radius: float, tube_radius: float, at: Sequence[float] = _ORIGIN, axis: str = "z"
+    ) -> str:
+        if tube_radius >= radius:
+            raise BadOperation(f"torus: tube_radius {tube_radius:g} must be less than radius {radius:g}")
+
+        def made(k: Any) -> Solid:
+            tube = k.CrossSection.circle(tube_radius, _TUBE_SEGMENTS).translate((radius, 0.0))
+            return _stand(tube.revolve(SEGMENTS), at, axis)
+
+        return self._create(name, made)
+
+    def _extrude(
+        self,
+        name: str,
+        points: Sequence[Sequence[float]],
+        height: float,
+        at: Sequence[float] = _ORIGIN,
+        axis: str = "z",
+    ) -> str:
+        return self._create(name, lambda k: _stand(k.Manifold.extrude(_polygon(k, points), height), at, axis))
+
+    # Transforms
+
+    def _move(self, name: str, by: Sequence[float]) -> str:
+        return self._change(name, lambda solid: solid.translate(by))
+
+    def _rotate(self, name: str, angles: Sequence[float], about: Sequence[float] = _ORIGIN) -> str:
+        return self._change(name, lambda solid: _about(solid, about, lambda s: s.rotate(angles)))
+
+    def _scale(self, name: str, factors: Sequence[float], about: Sequence[float] = _ORIGIN) -> str:
+        return self._change(name, lambda solid: _about(solid, about, lambda s: s.scale(factors)))
+
+    def _mirror(self, name: str, plane: str, offset: float = 0.0, keep: bool = False) -> str:
+        normal = np.zeros(3)
+        normal[_NORMAL[plane]] = 1.0
+
+        def mirrored(solid: Solid) -> Solid:
+            image = _about(solid, normal * offset, lambda s: s.mirror(normal))
+            return solid + image if keep else image
+
+        return self._change(name, mirrored, times=2 if keep else 1)
+
+    def _copy(self, name: str, new_name: str) -> str:
+        self._refuse_taken(new_name)
+        return self._keep(new_name, self._get(name))
+
+    def _rename(self, name: str, new_name: str) -> str:
+        self._refuse_taken(new_name)
+        self.solids[new_name] = self._get(name)
+        del self.solids[name]
+        return f"{name} is now {new_name}"
+
+    def _delete(self, name: str) -> str:
+        self._get(name)
+        del self.solids[name]
+        return f"deleted {name}"
+
+    # Combinations and patterns
+
+    def _union(self, name: str, of: Sequence[str]) -> str:
+        return self._combine(name, of, "Add")
+
+    def _intersection(self, name: str, of: Sequence[str]) -> str:
+        return self._combine(name, of, "Intersect")
+
+    def _difference(self, name: str, minus: Sequence[str]) -> str:
+        return self._combine(name, [name, *minus], "Subtract")
+
+    def _linear_pattern(self, name: str, step: Sequence[float], count: int) -> str:
+        shift = np.asarray(step, dtype=float)
+        return self._change(name, lambda s: _joined([s.translate(shift * i) for i in range(count)]), times=count)
+
+    def _circular_pattern(
+        self, name: str, count: int, axis: str = "z", centre: Sequence[float] = _ORIGIN, step: float | None = None
+    ) -> str:
+        each = np.asarray(_TURN[axis]) * (360.0 / count if step is None else step)
+
+        def turned(solid: Solid, index: int) -> Solid:
+            return _about(solid, centre, lambda s: s.rotate(each * index))
+
+        return self._change(name, lambda s: _joined([turned(s, i) for i in range(count)]), times=count)
+
+    # Scene
+
+    def _place(
+        self,
+        node: str,
+        part: str | None = None,
+        parent: str | None = None,
+        at: Sequence[float] = _ORIGIN,
+        angles: Sequence[float] = _ORIGIN,
+    ) -> str:
+        if node in self.nodes:
+            raise BadOperation(f"there is a node {node!r} already; remove it first")
+        if parent is not None and parent not in self.nodes:
+            raise BadOperation(f"there is no node {parent!r} to be the parent; nodes: {_names(self.nodes)}")
+        if len(self.nodes) >= MAX_NODES:
+            raise BadOperation(f"there are {MAX_NODES} nodes already, the most that is allowed")
+        solid = None if part is None else self._get(part)
+        self.nodes[node] = Node(part=solid, parent=parent, matrix=_placing(at, angles))
+        try:
+            if solid is not None:
+                _check(node, solid.transform(self.world(node)))
+        except BadOperation:
+            del self.nodes[node]
+            raise
+        return f"placed {node}" + (f" under {parent}" if parent else "")
+
+    def _remove(self, node: str) -> str:
+        if node not in self.nodes:
+            raise BadOperation(f"there is no node {node!r}; nodes: {_names(self.nodes)}")
+        if children := [name for name, each in self.nodes.items() if each.parent == node]:
+            raise BadOperation(f"{node!r} has children; remove {_names(children)} first")
+        del self.nodes[node]
+        return f"removed {node}"
+
+    # What they share
+
+    def _create(self, name: str, make: Any) -> str:
+        import manifold3d
+
+        self._refuse_taken(name)
+        solid = make(manifold3d)
+        said = self._keep(name, solid)
+        self.smallest = min(self.smallest, solid.volume())
+        return said
+
+    def _change(self, name: str, change: Any, *, times: int = 1) -> str:
+        solid = self._get(name)
+        self._count(solid.num_tri() * times)
+        return self._keep(name, change(solid))
+
+    def _combine(self, name: str, of: Sequence[str], how: str) -> str:
+        import manifold3d
+
+        if len(set(of)) != len(of):
+            raise BadOperation(f"a solid is named twice in {', '.join(of)}")
+        solids = [self._get(each) for each in of]
+        if name not in of:
+            self._refuse_taken(name)
+        self._count(sum(solid.num_tri() for solid in solids))
+        made = manifold3d.Manifold.batch_boolean(solids, getattr(manifold3d.OpType, how))
+        said = self._keep(name, made)
+        for each in of:
+            if each != name:
+                del self.solids[each]
+        return said
+
+    def _keep(self, name: str, solid: Solid) -> str:
+        _check(name, solid)
+        if name not in self.solids and len(self.solids) >= MAX_SOLIDS:
+            raise BadOperation(f"there are {MAX_SOLIDS} solids already, the most that is allowed")
+        self.solids[name] = solid
+        return f"{name}: {told_bounds(solid)}"
+
+    def _count(self, num_triangles: int) -> None:
+        if num_triangles > MAX_TRIANGLES:
+            raise BadOperation(f"that takes {num_triangles:,} triangles; at most {MAX_TRIANGLES:,} are allowed")
+        if self._work + num_triangles > MAX_WORK:
+            raise BadOperation(f"all operations together may read {MAX_WORK:,} triangles; start with less detail")
+        self._work += num_triangles
+
+    def _get(self, name: str) -> Solid:
+        if name not in self.solids:
+            raise BadOperation(f"there is no solid {name!r}; solids: {_names(self.solids)}")
+        return self.solids[name]
+
+    def _refuse_taken(self, name: str) -> None:
+        if name in self.solids:
+            raise BadOperation(f"there is a solid {name!r} already; delete it or choose another name")
+
+
+def told_bounds(solid: Solid) -> str:
+    """For example `from (0, 0, 0) to (10, 20, 5)`."""
+    bounds = solid.bounding_box()
+    low, high = (", ".join(f"{_tidy(v):.6g}" for v in part) for part in (bounds[:3], bounds[3:]))
+    return f"from ({low}) to ({high})"
+
+
+def _tidy(value: float) -> float:
+    return round(value, 6) + 0.0
+
+
+def _names(names: Any) -> str:
+    return ", ".join(names) or "none"
+
+
+def _check(name: str, solid: Solid) -> None:
+    import manifold3d
+
+    if solid.status() != manifold3d.Error.NoError:
+        raise BadOperation(f"{name} cannot be made: {solid.status()}")
+    if solid.is_empty() or not solid.volume() > _MIN_VOLUME:
+        raise BadOperation(f"{name} would be empty")
+    if solid.num_tri() > MAX_TRIANGLES:
+        raise BadOperation(f"{name} would have {solid.num_tri():,} triangles; at most {MAX_TRIANGLES:,} are allowed")
+    if not all(math.isfinite(v) and abs(v) <= MAX_COORDINATE for v in solid.bounding_box()):
+        raise BadOperation(f"{name} would reach beyond {MAX_COORDINATE:,.0f} mm")
+
+
+def _stand(solid: Solid, at: Sequence[float], axis: str) -> Solid:
+    if axis == "z":
+        return solid.translate(at)
+    turn = np.asarray(_ALONG[axis], dtype=float)
+    return solid.transform(np.column_stack([turn, np.asarray(at, dtype=float)]))
+
+
+def _about(solid: Solid, point: Sequence[float], change: Any) -> Solid:
+    shift = np.asarray(point, dtype=float)
+    return change(solid.translate(-shift)).translate(shift)
+
+
+def _joined(solids: Sequence[Solid]) -> Solid:
+    import manifold3d
+
+    return manifold3d.Manifold.batch_boolean(list(solids), manifold3d.OpType.Add)
+
+
+def _polygon(kernel: Any, points: Sequence[Sequence[float]]) -> Any:
+    """The polygon's inside, whichever way round it is given. Raises BadOperation when it crosses or touches itself."""
+    x, y = np.asarray(points, dtype=float).T
+    area = 0.5 * float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))
+    section = kernel.CrossSection([np.column_stack([x, y])], kernel.FillRule.EvenOdd)
+    if section.num_contour() != 1 or abs(section.area() - abs(area)) > 1e-6 * abs(area) + 1e-9:
+        raise BadOperation("extrude: the polygon crosses itself or has no area")
+    return section
+
+
+def _placing(at: Sequence[float], angles: Sequence[float]) -> Matrix:
+    turned = [_rotation(axis, angle) for axis, angle in enumerate(angles)]
+    return np.column_stack([turned[2] @ turned[1] @ turned[0], np.asarray(at, dtype=float)])
+
+
+def _rotation(axis: int, angle: float) -> Any:
+    """[3, 3]; multiples of 90 degrees are exact."""
+    quarter, rest = divmod(angle, 90.0)
+    cos, sin = (math.cos(math.radians(angle)), math.sin(math.radians(angle))) if rest else (
+        (1.0, 0.0, -1.0, 0.0)[int(quarter) % 4], (0.0, 1.0, 0.0, -1.0)[int(quarter) % 4]
+    )  # fmt: skip
+    first, second = (axis + 1) % 3, (axis + 2) % 3
+    matrix = np.eye(3)
+    matrix[[first, first, second, second], [first, second, first, second]] = cos, -sin, sin, cos
+    return matrix
+
+
+def _chained(outer: Matrix, inner: Matrix) -> Matrix:
+    turn = outer[:, :3]
+    return np.column_stack([turn @ inner[:, :3], turn @ inner[:, 3] + outer[:, 3]])
