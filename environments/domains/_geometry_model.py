@@ -19,6 +19,7 @@ MAX_OPERATIONS = 200
 MAX_SOLIDS = 64
 MAX_NODES = 64
 MAX_TRIANGLES = 40_000  # of one solid, and of all that one operation reads
+MAX_SHOWN = 160_000  # of all solids, and of all nodes
 MAX_WORK = 1_000_000  # triangles that all operations together may read
 _MIN_VOLUME = 1e-6
 _TUBE_SEGMENTS = 48
@@ -222,6 +223,7 @@ class Model:
         try:
             if solid is not None:
                 _check(node, solid.transform(self.world(node)))
+                _check_sum([each.part for each in self.nodes.values() if each.part is not None])
         except BadOperation:
             del self.nodes[node]
             raise
@@ -271,6 +273,7 @@ class Model:
         _check(name, solid)
         if name not in self.solids and len(self.solids) >= MAX_SOLIDS:
             raise BadOperation(f"there are {MAX_SOLIDS} solids already, the most that is allowed")
+        _check_sum([solid, *(each for other, each in self.solids.items() if other != name)])
         self.solids[name] = solid
         return f"{name}: {told_bounds(solid)}"
 
@@ -317,6 +320,11 @@ def _check(name: str, solid: Solid) -> None:
         raise BadOperation(f"{name} would have {solid.num_tri():,} triangles; at most {MAX_TRIANGLES:,} are allowed")
     if not all(math.isfinite(v) and abs(v) <= MAX_COORDINATE for v in solid.bounding_box()):
         raise BadOperation(f"{name} would reach beyond {MAX_COORDINATE:,.0f} mm")
+
+
+def _check_sum(solids: Sequence[Solid]) -> None:
+    if (num := sum(solid.num_tri() for solid in solids)) > MAX_SHOWN:
+        raise BadOperation(f"the model would have {num:,} triangles; at most {MAX_SHOWN:,} are allowed")
 
 
 def _stand(solid: Solid, at: Sequence[float], axis: str) -> Solid:
