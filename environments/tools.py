@@ -34,7 +34,7 @@ class BadCall(Exception):
     """The completion calls nothing that can be carried out; the message says why, for the model to read."""
 
 
-def say_call(name: str, **arguments: Any) -> str:
+def say_call(name: str, /, **arguments: Any) -> str:
     """A completion that calls one tool, as `read_calls` reads it."""
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments}, ensure_ascii=False)}\n</tool_call>"
 

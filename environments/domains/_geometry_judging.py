@@ -121,7 +121,7 @@ class _Wanted:
         self.points = measure.samples(solid)
         # How far apart two samplings of one surface are: what a perfect copy may show.
         self.floor = measure.chamfer(self.points, measure.samples(solid, seed=1))
-        self.slack = _SMALLEST_SHARE * smallest + _FACETS * self.facts.volume
+        self.slack = min(_SMALLEST_SHARE * smallest, _VOLUME * self.facts.volume) + _FACETS * self.facts.volume
         plain = self._likeness(measure.block(self.facts))
         self._block = 0.0 if not plain.fault else plain.quality
 

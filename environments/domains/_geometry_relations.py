@@ -3,6 +3,7 @@
     parent    a's parent is b (None: it stands at the root)
     on        a's lowest point lies at the height of b's highest, and they touch
     centred   the middles of the bounds of a and b agree along `axes`
+    level     the lowest points of a and b have the same height
     touching  a and b touch and do not overlap
     gap       a and b are `distance` apart (the least distance between their surfaces)
     beyond    along `axis`, a begins `distance` after b ends
@@ -44,6 +45,10 @@ def _centred(a: Any, b: Any, relation: Mapping[str, Any], near: float) -> bool:
     return all(abs(first[i] + first[i + 3] - second[i] - second[i + 3]) <= 2 * near for i in places)
 
 
+def _level(a: Any, b: Any, relation: Mapping[str, Any], near: float) -> bool:
+    return abs(a.bounding_box()[2] - b.bounding_box()[2]) <= near
+
+
 def _touching(a: Any, b: Any, relation: Mapping[str, Any], near: float) -> bool:
     return _apart(a, b, 0.0, near)
 
@@ -63,4 +68,4 @@ def _apart(a: Any, b: Any, distance: float, near: float) -> bool:
     return abs(a.min_gap(b, distance + 10 * near) - distance) <= near and shared <= 0.01 * min(a.volume(), b.volume())
 
 
-_CHECKS = {"on": _on, "centred": _centred, "touching": _touching, "gap": _gap, "beyond": _beyond}
+_CHECKS = {"on": _on, "centred": _centred, "level": _level, "touching": _touching, "gap": _gap, "beyond": _beyond}
