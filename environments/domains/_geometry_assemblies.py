@@ -28,9 +28,12 @@ def _gear(rng: Random, variant: tuple[int, str]) -> Problem:
     hole = f"a round bore of diameter {2 * bore} mm" if centre == "round" else f"a square hole of side {2 * bore} mm"
     aligned = "" if centre == "round" else ", its sides parallel to x and y"
     return Problem(
-        asks=f"Model a simple gear around the z axis, one solid from z = 0 to z = {thick}: a disc of diameter {2 * root} mm "
-        f"with {num_teeth} equal rectangular teeth spaced evenly, the first one centred on the +x direction. Each tooth is "
-        f"{wide} mm wide and its flat end lies {root + tooth} mm from the axis. Through the middle goes {hole}{aligned}. "
+        asks=f"Model a simple gear around the z axis, one solid from z = 0 to z = {thick}: a disc of diameter "
+        f"{2 * root} mm "
+        f"with {num_teeth} equal rectangular teeth spaced evenly, the first one centred on the +x direction. Each "
+        "tooth is "
+        f"{wide} mm wide and its flat end lies {root + tooth} mm from the axis. Through the middle goes "
+        f"{hole}{aligned}. "
         "Name it `gear`.",
         calls=calls,
         wrong=(
@@ -82,10 +85,13 @@ def _wheel(rng: Random, variant: tuple[int, str]) -> Problem:
     )
     hub_first = (*calls[5:6], *calls[:5], *calls[6:])
     return Problem(
-        asks=f"Model a spoked wheel around the {axis} axis, one solid from {axis} = 0 to {axis} = {thick}: a rim of outer "
-        f"diameter {2 * outer} mm, {rim} mm thick in the radial direction; a hub of diameter {2 * hub} mm with a through "
+        asks=f"Model a spoked wheel around the {axis} axis, one solid from {axis} = 0 to {axis} = {thick}: a rim of "
+        "outer "
+        f"diameter {2 * outer} mm, {rim} mm thick in the radial direction; a hub of diameter {2 * hub} mm with a "
+        "through "
         f"bore of diameter {2 * bore} mm; and {spokes} round spokes of diameter {2 * bar} mm from hub to rim, spaced "
-        f"evenly, their centre lines at {axis} = {half(thick):g}, the first in the direction of +{along}. Name it `wheel`.",
+        f"evenly, their centre lines at {axis} = {half(thick):g}, the first in the direction of +{along}. Name it "
+        "`wheel`.",
         calls=calls,
         wrong=(
             edited(calls, 4, count=spokes + 1),
@@ -133,11 +139,14 @@ def _enclosure(rng: Random, variant: tuple[int, str]) -> Problem:
     ]
     opposite = [corner[0], width - wall - 1, corner[2]] if port == "front" else [length - wall - 1, *corner[1:]]
     return Problem(
-        asks=f"Model an open enclosure, one solid: outside {length} mm (x) by {width} mm (y) by {height} mm (z), a corner "
+        asks=f"Model an open enclosure, one solid: outside {length} mm (x) by {width} mm (y) by {height} mm (z), a "
+        "corner "
         f"at the origin and the rest at positive coordinates, walls and floor {wall} mm thick, open at the top. On its "
-        f"floor stand {num_posts} round standoffs of diameter {2 * radius} mm, {tall} mm high, centred at {told} in (x, y); "
+        f"floor stand {num_posts} round standoffs of diameter {2 * radius} mm, {tall} mm high, centred at {told} in "
+        "(x, y); "
         f"each has a blind hole of diameter {2 * screw:g} mm from its top down to the level of the floor's upper face. "
-        f"Through the wall at {side} goes a rectangular port 16 mm wide, centred in {across}, from z = {wall + tall} to "
+        f"Through the wall at {side} goes a rectangular port 16 mm wide, centred in {across}, from z = {wall + tall} "
+        "to "
         f"z = {wall + tall + 8}. Name it `case`.",
         calls=calls,
         wrong=(
@@ -158,10 +167,8 @@ def _table(rng: Random, variant: tuple[str, int]) -> Problem:
     height, leg, inset = rng.randrange(600, 800, 10), rng.randrange(40, 70, 2), rng.randrange(20, 80, 5)
     x, y = rng.randrange(-500, 500, 10), rng.randrange(-500, 500, 10)
     right, back = length - inset - leg, width - inset - leg
-    spots = {
-        4: [(inset, inset), (right, inset), (right, back), (inset, back)],
-        3: [(inset, inset), (right, inset), (half(length - leg), back)],
-    }[num_legs]
+    corners: list[tuple[float, float]] = [(inset, inset), (right, inset), (right, back), (inset, back)]
+    spots = corners if num_legs == 4 else [*corners[:2], (half(length - leg), back)]
     tall = height - thick
     turned = (
         call("box", name="leg", size=[leg, leg, tall])
@@ -172,10 +179,7 @@ def _table(rng: Random, variant: tuple[str, int]) -> Problem:
     nodes = (
         call("place", node="table", at=[x, y, 0]),
         call("place", node="top", part="top", parent="table", at=[0, 0, tall]),
-        *(
-            call("place", node=f"leg_{i}", part="leg", parent="table", at=[*spot, 0])
-            for i, spot in enumerate(spots, 1)
-        ),
+        *(call("place", node=f"leg_{i}", part="leg", parent="table", at=[*spot, 0]) for i, spot in enumerate(spots, 1)),
     )
     loose = tuple(
         call("place", node=n["arguments"]["node"], part=n["arguments"]["part"],
@@ -183,14 +187,14 @@ def _table(rng: Random, variant: tuple[str, int]) -> Problem:
         for n in nodes[1:]
     )  # fmt: skip
     shape = f"square, {leg} x {leg} mm" if leg_kind == "square" else f"round, {leg} mm in diameter"
-    told = "; ".join(
-        f"`leg_{i}` around {point(a + half(leg), b + half(leg))}" for i, (a, b) in enumerate(spots, 1)
-    )
+    told = "; ".join(f"`leg_{i}` around {point(a + half(leg), b + half(leg))}" for i, (a, b) in enumerate(spots, 1))
     calls = (*parts, *nodes)
     return Problem(
-        asks=f"Build a scene of a table. Its root node `table` is an empty group at {point(x, y, 0)}, and every other node "
+        asks=f"Build a scene of a table. Its root node `table` is an empty group at {point(x, y, 0)}, and every other "
+        "node "
         f"is its child. `top`: a board {length} mm (x) by {width} mm (y), {thick} mm thick, whose upper face is at "
-        f"z = {height}; its corner of least x and y is at the group's origin. {num_legs} legs, {shape}, reach from z = 0 "
+        f"z = {height}; its corner of least x and y is at the group's origin. {num_legs} legs, {shape}, reach from z "
+        "= 0 "
         f"to the board's lower face; in the group's (x, y) their middles are: {told}. Each part is a node of its own.",
         calls=calls,
         wrong=(
@@ -240,10 +244,13 @@ def _chair(rng: Random, variant: tuple[str, str]) -> Problem:
     edges = {"+x": "x = 0", "-x": f"x = {seat}", "+y": "y = 0", "-y": f"y = {seat}"}
     told = "; ".join(f"`leg_{i}` around {point(a + half(leg), b + half(leg))}" for i, (a, b) in enumerate(legs, 1))
     return Problem(
-        asks=f"Build a scene of a chair. `seat` is the root node: a board {seat} x {seat} mm, {thick} mm thick, its corner "
-        f"of least x and y at the world's x = 0, y = 0, its upper face at z = {height}. All other nodes are its children. "
+        asks=f"Build a scene of a chair. `seat` is the root node: a board {seat} x {seat} mm, {thick} mm thick, its "
+        "corner "
+        f"of least x and y at the world's x = 0, y = 0, its upper face at z = {height}. All other nodes are its "
+        "children. "
         f"`back`: a board {deep} mm thick and {back} mm high over the seat's whole width, standing on the seat's upper "
-        f"face along the edge at {edges[facing]} and not reaching beyond the seat. Four {shape} reach from z = 0 to the "
+        f"face along the edge at {edges[facing]} and not reaching beyond the seat. Four {shape} reach from z = 0 to "
+        "the "
         f"seat's lower face; their middles in (x, y) are: {told}.",
         calls=calls,
         wrong=(
@@ -255,8 +262,10 @@ def _chair(rng: Random, variant: tuple[str, str]) -> Problem:
             (*calls[:4], _apart(calls[4], [*edge, height]), *calls[5:]),
         ),
         equivalent=((*parts, nodes[0], *reversed(nodes[1:])),),
-        relations=tuple(relation("parent", n["arguments"]["node"], "seat") for n in nodes[1:])
-        + (relation("on", "back", "seat"),),
+        relations=(
+            *(relation("parent", n["arguments"]["node"], "seat") for n in nodes[1:]),
+            relation("on", "back", "seat"),
+        ),
     )
 
 
@@ -293,9 +302,12 @@ def _shelf(rng: Random, variant: tuple[int, str]) -> Problem:
     across = "y" if axis == "x" else "x"
     boards = ", ".join(f"`board_{i + 1}`" for i in range(num_boards))
     return Problem(
-        asks=f"Build a scene of a shelf. Node `shelf` is an empty group at the origin and the parent of all others, which "
-        f"are {thick} mm thick boards at positive coordinates, {deep} mm deep in {across} (from {across} = 0). Two upright "
-        f"boards, {height} mm high from z = 0, are the ends of the shelf, which is {wide} mm wide in {axis}: `side_1` at "
+        asks=f"Build a scene of a shelf. Node `shelf` is an empty group at the origin and the parent of all others, "
+        "which "
+        f"are {thick} mm thick boards at positive coordinates, {deep} mm deep in {across} (from {across} = 0). Two "
+        "upright "
+        f"boards, {height} mm high from z = 0, are the ends of the shelf, which is {wide} mm wide in {axis}: `side_1` "
+        "at "
         f"{axis} = 0 and `side_2` at the other end. Between them, touching both, lie {num_boards} boards {boards} from "
         f"bottom to top; the lower face of the first is at z = {first}, each further one is {pitch} mm higher.",
         calls=calls,
@@ -318,7 +330,15 @@ FAMILIES = (
     Family(
         id="gear",
         level=3,
-        variants=((8, "round"), (10, "round"), (12, "round"), (16, "round"), (8, "square"), (12, "square"), (9, "round")),
+        variants=(
+            (8, "round"),
+            (10, "round"),
+            (12, "round"),
+            (16, "round"),
+            (8, "square"),
+            (12, "square"),
+            (9, "round"),
+        ),
         write=_gear,
     ),
     Family(
@@ -333,9 +353,7 @@ FAMILIES = (
         variants=((2, "front"), (3, "front"), (4, "front"), (2, "left"), (3, "left"), (4, "left")),
         write=_enclosure,
     ),
-    Family(
-        id="table", level=3, variants=(("square", 4), ("square", 3), ("round", 4), ("round", 3)), write=_table
-    ),
+    Family(id="table", level=3, variants=(("square", 4), ("square", 3), ("round", 4), ("round", 3)), write=_table),
     Family(
         id="chair",
         level=3,

@@ -98,9 +98,7 @@ class Model:
     def _box(self, name: str, size: Sequence[float], at: Sequence[float] = _ORIGIN) -> str:
         return self._create(name, lambda k: k.Manifold.cube(size).translate(at))
 
-    def _cylinder(
-        self, name: str, radius: float, height: float, at: Sequence[float] = _ORIGIN, axis: str = "z"
-    ) -> str:
+    def _cylinder(self, name: str, radius: float, height: float, at: Sequence[float] = _ORIGIN, axis: str = "z") -> str:
         return self._cone(name, radius, radius, height, at, axis)
 
     def _cone(
@@ -112,9 +110,7 @@ class Model:
         at: Sequence[float] = _ORIGIN,
         axis: str = "z",
     ) -> str:
-        return self._create(
-            name, lambda k: _stand(k.Manifold.cylinder(height, radius, top_radius, SEGMENTS), at, axis)
-        )
+        return self._create(name, lambda k: _stand(k.Manifold.cylinder(height, radius, top_radius, SEGMENTS), at, axis))
 
     def _sphere(self, name: str, radius: float, at: Sequence[float] = _ORIGIN) -> str:
         return self._create(name, lambda k: k.Manifold.sphere(radius, SEGMENTS).translate(at))
@@ -334,7 +330,7 @@ def _stand(solid: Solid, at: Sequence[float], axis: str) -> Solid:
     return solid.transform(np.column_stack([turn, np.asarray(at, dtype=float)]))
 
 
-def _about(solid: Solid, point: Sequence[float], change: Any) -> Solid:
+def _about(solid: Solid, point: Any, change: Any) -> Solid:
     shift = np.asarray(point, dtype=float)
     return change(solid.translate(-shift)).translate(shift)
 

@@ -32,7 +32,8 @@ def _bracket(rng: Random, variant: tuple[int, int]) -> Problem:
     told_foot = " and ".join(f"x = {x:g}" for x in spread(in_foot, foot))
     told_wall = " and ".join(f"z = {z:g}" for z in spread(in_wall, wall))
     return Problem(
-        asks=f"Model an L-shaped bracket, one solid, from sheet {thick} mm thick and {width} mm wide (y = 0 to {width}). "
+        asks=f"Model an L-shaped bracket, one solid, from sheet {thick} mm thick and {width} mm wide (y = 0 to "
+        f"{width}). "
         f"The foot lies on z = 0 and reaches from x = 0 to x = {foot}; the wall stands at x = 0 to x = {thick} and "
         f"reaches from z = 0 to z = {wall}. Through-holes of diameter {2 * radius} mm, all centred at y = {middle:g}: "
         f"in the foot, along z, at {told_foot}; in the wall, along x, at {told_wall}. Name it `bracket`.",
@@ -84,7 +85,8 @@ def _flange(rng: Random, variant: tuple[int, bool]) -> Problem:
     return Problem(
         asks=f"Model a round flange around the z axis, one solid: a disc of diameter {2 * outer} mm from z = 0 to "
         f"z = {thick}, with a central bore of diameter {2 * bore} mm.{neck} {num_bolts} through-holes of diameter "
-        f"{2 * bolt} mm are spaced evenly on a bolt circle of diameter {2 * ring} mm, the first on the +x side. Name it "
+        f"{2 * bolt} mm are spaced evenly on a bolt circle of diameter {2 * ring} mm, the first on the +x side. Name "
+        "it "
         "`flange`.",
         calls=calls,
         wrong=(
@@ -134,14 +136,16 @@ def _box_lid(rng: Random, variant: tuple[str, bool]) -> Problem:
 
     plug = f"{clearance:g} mm of clearance to each of the four walls"
     told = (
-        f"a plate of the body's outside ({length} x {width} mm), {thick} mm thick, lying on the body's rim, with a solid "
+        f"a plate of the body's outside ({length} x {width} mm), {thick} mm thick, lying on the body's rim, with a "
+        "solid "
         f"rectangular lip below it that reaches {lip} mm down into the body and leaves {plug}"
         if with_lip
-        else f"a plate {thick} mm thick that lies inside the body's opening, its top flush with the rim, and leaves {plug}"
+        else f"a plate {thick} mm thick, lying inside the body's opening, its top flush with the rim, and leaves {plug}"
     )
     return Problem(
         asks=f"Model two separate solids in their assembled position. `body`: an open box, outside {length} mm (x) by "
-        f"{width} mm (y) by {height} mm (z) with a corner at the origin and the rest at positive coordinates, walls and "
+        f"{width} mm (y) by {height} mm (z) with a corner at the origin and the rest at positive coordinates, walls "
+        "and "
         f"floor {wall} mm thick, open at the top. `lid`: {told}.",
         calls=(*body, *lid(clearance)),
         wrong=(
@@ -177,10 +181,13 @@ def _pocket_boss(rng: Random, side: str) -> Problem:
         call("union", name="plate", of=["plate", "boss"]),
     )
     return Problem(
-        asks=f"Model one solid: a plate {length} x {width} x {thick} mm (x, y, z) with a corner at the origin and the rest "
+        asks=f"Model one solid: a plate {length} x {width} x {thick} mm (x, y, z) with a corner at the origin and the "
+        "rest "
         f"at positive coordinates. In its top face is a rectangular pocket {pocket[0]} mm (x) by {pocket[1]} mm (y), "
-        f"{pocket[2]} mm deep, whose corner of least x and y is at x = {sunk[0]}, y = {sunk[1]}. On its top face stands "
-        f"a round boss of diameter {2 * radius} mm and height {rise} mm, centred at x = {raised[0]}, y = {raised[1]:g}. "
+        f"{pocket[2]} mm deep, whose corner of least x and y is at x = {sunk[0]}, y = {sunk[1]}. On its top face "
+        "stands "
+        f"a round boss of diameter {2 * radius} mm and height {rise} mm, centred at x = {raised[0]}, y = "
+        f"{raised[1]:g}. "
         "Name it `plate`.",
         calls=calls,
         wrong=(
@@ -221,12 +228,13 @@ def _slots(rng: Random, variant: tuple[int, str]) -> Problem:
         asks=f"Model a plate {size[0]} x {size[1]} x {thick} mm (x, y, z) with a corner at the origin and the rest at "
         f"positive coordinates, and cut {count} equal slots with round ends through it along z. Each slot is "
         f"{2 * radius} mm wide and runs along {along}; the centres of its two round ends are {run} mm apart. The first "
-        f"slot has the centre of its first end at {point(edge, edge)} in (x, y); each further slot is {pitch} mm further "
+        f"slot has the centre of its first end at {point(edge, edge)} in (x, y); each further slot is {pitch} mm "
+        "further "
         f"towards positive {'x' if along == 'y' else 'y'}. Name it `plate`.",
         calls=calls,
         wrong=(
             edited(without(calls, 2, 3), 2, of=["slot"]),
-            edited(calls, 5, count=count + 1) if count > 2 else without(calls, 5),
+            edited(calls, 5, count=count - 1) if count > 2 else without(calls, 5),
             tuple(edited(calls, i, height=half(thick) + 1)[i] if i in (2, 3) else
                   edited(calls, i, size=[*slot[:2], half(thick) + 1])[i] if i == 1 else c for i, c in enumerate(calls)),
             edited(edited(calls, 2, radius=2 * radius), 3, radius=2 * radius),
@@ -295,7 +303,9 @@ def _inches(rng: Random, variant: str) -> Problem:
         tall = thick if variant == "washer" else length
         made = [call("cylinder", name="part", radius=mm(outer / 2), height=mm(tall))]
         hole = call("cylinder", name="hole", radius=mm(bore / 2), height=mm(tall) + 2, at=[0, 0, -1])
-        told = f"a round {variant} around the z axis, standing on z = 0: outer diameter {outer:g} in, height {tall:g} in"
+        told = (
+            f"a round {variant} around the z axis, standing on z = 0: outer diameter {outer:g} in, height {tall:g} in"
+        )
         told += f", with a bore of diameter {bore:g} in through its whole height"
     else:
         tall = thick if variant == "plate" else width
@@ -307,7 +317,8 @@ def _inches(rng: Random, variant: str) -> Problem:
     calls = (*made, hole, call("difference", name="part", minus=["hole"]))
     factor = [1 / _INCH] * 3
     return Problem(
-        asks=f"The dimensions are in inches (1 in = 25.4 mm); the modelling API takes millimetres. Model {told}. Name it "
+        asks=f"The dimensions are in inches (1 in = 25.4 mm); the modelling API takes millimetres. Model {told}. Name "
+        "it "
         "`part`.",
         calls=calls,
         wrong=(
@@ -346,8 +357,10 @@ def _change(rng: Random, kind: str) -> Problem:
     )
     told, calls, wrong = _CHANGES[kind](length, width, thick, radius, rim, more, x, y, middle)
     return Problem(
-        asks=f"The model already holds one solid, `plate`: {length} x {width} x {thick} mm (x, y, z) with a corner at the "
-        f"origin and the rest at positive coordinates, with one through-hole of diameter {2 * radius} mm along z centred "
+        asks=f"The model already holds one solid, `plate`: {length} x {width} x {thick} mm (x, y, z) with a corner at "
+        "the "
+        f"origin and the rest at positive coordinates, with one through-hole of diameter {2 * radius} mm along z "
+        "centred "
         f"at x = {rim}, y = {half(width):g}. Change this and nothing else: {told}. The result is still one solid named "
         "`plate`.",
         calls=calls,
@@ -390,7 +403,11 @@ def _add_boss(length: int, width: int, thick: int, r: int, rim: int, more: int, 
     post = call("cylinder", name="new", radius=r + 2, height=more, at=[x, y, thick])
     calls = (post, call("union", name="plate", of=["plate", "new"]))
     told = f"add a round boss of diameter {2 * (r + 2)} mm and height {more} mm on the top face, centred at x = {x}, "
-    wrong = (edited(calls, 0, radius=2 * (r + 2)), edited(calls, 0, at=[x, y, -more]), edited(calls, 0, height=2 * more))
+    wrong = (
+        edited(calls, 0, radius=2 * (r + 2)),
+        edited(calls, 0, at=[x, y, -more]),
+        edited(calls, 0, height=2 * more),
+    )
     return f"{told}y = {y:g}", calls, (*wrong, (post,), edited(calls, 0, at=[x, y, thick + 2]))
 
 
@@ -403,7 +420,9 @@ def _lengthen(length: int, width: int, thick: int, r: int, rim: int, more: int, 
     return told, calls, (*wrong, (piece,))
 
 
-def _cut_notch(length: int, width: int, thick: int, r: int, rim: int, more: int, x: int, y: float, middle: float) -> Any:
+def _cut_notch(
+    length: int, width: int, thick: int, r: int, rim: int, more: int, x: int, y: float, middle: float
+) -> Any:
     tool = call("box", name="new", size=[2 * more + 1, 2 * more, thick + 2], at=[length - 2 * more, 0, -1])
     calls = (tool, call("difference", name="plate", minus=["new"]))
     told = f"cut away the corner at greatest x and least y, through the whole thickness, {2 * more} mm along both edges"

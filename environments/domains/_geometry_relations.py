@@ -1,12 +1,12 @@
 """Declared constraints between nodes, checked on what was built rather than on how.
 
-    parent    a's parent is b (None: it stands at the root)
-    on        a's lowest point lies at the height of b's highest, and they touch
-    centred   the middles of the bounds of a and b agree along `axes`
-    level     the lowest points of a and b have the same height
-    touching  a and b touch and do not overlap
-    gap       a and b are `distance` apart (the least distance between their surfaces)
-    beyond    along `axis`, a begins `distance` after b ends
+parent    a's parent is b (None: it stands at the root)
+on        a's lowest point lies at the height of b's highest, and they touch
+centred   the middles of the bounds of a and b agree along `axes`
+level     the lowest points of a and b have the same height
+touching  a and b touch and do not overlap
+gap       a and b are `distance` apart (the least distance between their surfaces)
+beyond    along `axis`, a begins `distance` after b ends
 """
 
 from collections.abc import Mapping

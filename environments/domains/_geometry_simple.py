@@ -1,6 +1,7 @@
 """Level 1: one solid with exact sizes, plates, shafts, tubes, and bodies that stand on or beside each other."""
 
 import math
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -29,8 +30,10 @@ def _primitive(rng: Random, kind: str) -> Problem:
             {"at": [x - half(a), y - half(b), z]},
         ),
         "cylinder": (
-            f"an upright cylinder (axis along z) of diameter {2 * a} mm and height {b} mm; "
-            f"the centre of its base is at {point(*at)}",
+            (
+                f"an upright cylinder (axis along z) of diameter {2 * a} mm and height {b} mm; "
+                f"the centre of its base is at {point(*at)}"
+            ),
             call("cylinder", name="part", radius=a, height=b, at=at),
             {"radius": 2 * a},
             {"axis": "x"},
@@ -51,24 +54,30 @@ def _primitive(rng: Random, kind: str) -> Problem:
             {"at": [x, y, z - a]},
         ),
         "cone": (
-            f"an upright cone of base diameter {2 * a} mm and height {b} mm, "
-            f"its base centred at {point(*at)} and its tip above",
+            (
+                f"an upright cone of base diameter {2 * a} mm and height {b} mm, "
+                f"its base centred at {point(*at)} and its tip above"
+            ),
             call("cone", name="part", radius=a, top_radius=0, height=b, at=at),
             {"radius": 2 * a},
             {"radius": 0, "top_radius": a},
             {"top_radius": a},
         ),
         "frustum": (
-            f"a truncated cone with its axis along z: diameter {2 * (a + 6)} mm at the bottom, {2 * a} mm at the top, "
-            f"height {b} mm, the centre of its bottom at {point(*at)}",
+            (
+                f"a truncated cone, its axis along z: diameter {2 * (a + 6)} mm at the bottom, {2 * a} mm at the top, "
+                f"height {b} mm, the centre of its bottom at {point(*at)}"
+            ),
             call("cone", name="part", radius=a + 6, top_radius=a, height=b, at=at),
             {"radius": a, "top_radius": a + 6},
             {"top_radius": a + 6},
             {"radius": 2 * (a + 6), "top_radius": 2 * a},
         ),
         "ring": (
-            f"a ring (torus) around the z axis direction with its centre at {point(*at)}: outer diameter "
-            f"{2 * (a + 10 + small)} mm, round tube of diameter {2 * small} mm",
+            (
+                f"a ring (torus) around the z axis direction with its centre at {point(*at)}: outer diameter "
+                f"{2 * (a + 10 + small)} mm, round tube of diameter {2 * small} mm"
+            ),
             call("torus", name="part", radius=a + 10, tube_radius=small, at=at),
             {"radius": a + 10 + small},
             {"tube_radius": 2 * small},
@@ -225,7 +234,8 @@ def _stack(rng: Random, kinds: tuple[str, ...]) -> Problem:
     calls = tuple(solid(i) for i in places)
     stands = "; ".join(f"`{names[i]}` stands on top of `{names[i - 1]}`, centred on it" for i in places if i)
     return Problem(
-        asks=f"Model {len(kinds)} separate solids: {'; '.join(map(told, places))}. {stands}. The whole may be anywhere.",
+        asks=f"Model {len(kinds)} separate solids: {'; '.join(map(told, places))}. {stands}. The whole may be "
+        "anywhere.",
         calls=calls,
         wrong=(
             tuple(solid(i, lift=i * 2.0) for i in places),
@@ -268,9 +278,10 @@ def _row(rng: Random, variant: tuple[str, int]) -> Problem:
 
     told = "; ".join(f"`{n}` {point(*s)} mm" for n, s in zip(names, sizes, strict=True))
     across = "y" if axis == "x" else "x"
-    pairs = list(zip(names, names[1:], strict=False))
+    pairs = list(pairwise(names))
     return Problem(
-        asks=f"Model {count} separate boxes with these sizes in (x, y, z): {told}. They stand on one plane (equal least "
+        asks=f"Model {count} separate boxes with these sizes in (x, y, z): {told}. They stand on one plane (equal "
+        "least "
         f"z), in a row along {axis}, in this order towards positive {axis}, each {gap} mm after the one before (from "
         f"face to face), and their middles agree in {across}. The row may be anywhere.",
         calls=calls(gap),
@@ -301,7 +312,10 @@ FAMILIES = (
         id="plate_holes", level=1, variants=((1, 3), (2, 2), (2, 3), (3, 2), (3, 3), (2, 4), (1, 5)), write=_plate_holes
     ),
     Family(
-        id="shaft", level=1, variants=((2, "x"), (2, "z"), (3, "x"), (3, "y"), (3, "z"), (4, "x"), (4, "z")), write=_shaft
+        id="shaft",
+        level=1,
+        variants=((2, "x"), (2, "z"), (3, "x"), (3, "y"), (3, "z"), (4, "x"), (4, "z")),
+        write=_shaft,
     ),
     Family(
         id="tube",

@@ -67,7 +67,7 @@ def exploits(given: Operations, reference: Operations) -> list[Operations]:
     """Ways to look right without being right: none of them may pass."""
     model = Model([*given, *reference])
     bodies, placed = model.result().bodies, bool(model.nodes)
-    last, size = next(reversed(bodies)), _geometry_measure.span(bodies)
+    last, size = list(bodies)[-1], _geometry_measure.span(bodies)
     made = [
         *_blocks(given, bodies),
         [*reference, *_loose(last, size, placed)],
@@ -106,9 +106,7 @@ def worsened(given: Operations, reference: Operations) -> list[Operations]:
 def _blocks(given: Operations, bodies: Mapping[str, Any]) -> list[list[Any]]:
     """Every body replaced by the block around it; none where that is the very thing."""
     figures = {name: _geometry_measure.facts(solid) for name, solid in bodies.items()}
-    if all(
-        each.volume > 0.999 * float(np.prod(np.subtract(each.high, each.low))) for each in figures.values()
-    ):
+    if all(each.volume > 0.999 * float(np.prod(np.subtract(each.high, each.low))) for each in figures.values()):
         return []
     emptied = [call("delete", name=name) for name in Model(given).solids]
     made = [
@@ -181,7 +179,8 @@ def _twice_as_large(reference: Operations) -> Operations:
 
 
 def _before_scene(operations: Any, end: Any) -> Operations:
-    modelling, scene = [], []
+    modelling: list[Any] = []
+    scene: list[Any] = []
     for each in operations:
         (scene if each["name"] in ("place", "remove") else modelling).append(each)
     return (*modelling, *(end(name) for name in Model(modelling).solids), *scene)

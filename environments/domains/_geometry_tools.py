@@ -45,7 +45,9 @@ _POINT, _ANGLES = _list(_COORDINATE, 3, 3), _list(_ANGLE, 3, 3)
 _NAMES = _list(_NAME, 1, 32)
 
 
-def _tool(name: str, description: str, properties: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Tool:
+def _tool(
+    name: str, description: str, properties: Mapping[str, Any], optional: Mapping[str, Any] | None = None
+) -> Tool:
     schema = {
         "type": "object",
         "properties": {**properties, **(optional or {})},
@@ -114,7 +116,8 @@ OPERATIONS = (
     ),
     _tool(
         "circular_pattern",
-        "`count` copies of a solid, itself included, around `axis` through `centre`, `step` degrees (360 / count) apart.",
+        "`count` copies of a solid, itself included around `axis` through `centre`, `step` degrees (360 / count) "
+        "apart.",
         {"name": _NAME, "count": _COUNT},
         {"axis": _AXIS, "centre": _POINT, "step": _ANGLE},
     ),
