@@ -100,6 +100,8 @@ def judge(target: Target, operations: Operations) -> Judged:
         found = Model([*target.given, *operations]).result()
     except BadOperation as fault:
         return Judged(values=nothing, gates={"readable": False}, passed=False, notes={"readable": str(fault)})
+    if not found.bodies:
+        return Judged(values=nothing, gates={}, passed=False, notes={"nodes": "nothing was left"})
     wanted = {name: _Wanted(solid, reference.smallest, target) for name, solid in reference.result().bodies.items()}
     shut = _shut(wanted, found)
     gates = {name: name not in shut for name in ("readable", "sound", "units", "separate", "connected", "whole")}
@@ -119,29 +121,31 @@ class _Wanted:
         self.solid, self.target = solid, target
         self.facts = measure.facts(solid)
         self.faces = measure.num_flat_faces(solid) if target.faces else None
-        self.points = measure.samples(solid)
+        self.surface = measure.Surface(solid)
         # How far apart two samplings of one surface are: what a perfect copy may show.
-        self.floor = measure.chamfer(self.points, measure.samples(solid, seed=1))
+        self.floor = self.surface.chamfer(measure.Surface(solid, seed=1))
         self.slack = min(_SMALLEST_SHARE * smallest, _VOLUME * self.facts.volume) + _FACETS * self.facts.volume
-        plain = self._likeness(measure.block(self.facts))
+        # All of a solid lies in the block around it.
+        plain = self._likeness(measure.block(self.facts), self.facts.volume)
         self._block = 0.0 if not plain.fault else plain.quality
 
     def likeness(self, solid: Any) -> _Likeness:
         """Zero for a block with the same bounds, unless that is what is wanted."""
-        raw = self._likeness(solid)
-        return raw.scaled(_beyond(raw.quality, self._block))
-
-    def _likeness(self, solid: Any) -> _Likeness:
         if self.target.free:
             solid = solid.translate(np.subtract(self.facts.low, solid.bounding_box()[:3]))
+        raw = self._likeness(solid, measure.common(solid, self.solid))
+        return raw.scaled(_beyond(raw.quality, self._block))
+
+    def _likeness(self, solid: Any, shared: float) -> _Likeness:
+        """`shared` is the volume both have."""
         wanted, found = self.facts, measure.facts(solid)
-        apart = max(0.0, measure.chamfer(measure.samples(solid), self.points) - self.floor) / wanted.diagonal
+        apart = max(0.0, self.surface.chamfer(measure.Surface(solid)) - self.floor) / wanted.diagonal
         corner = float(np.abs(np.subtract((*found.low, *found.high), (*wanted.low, *wanted.high))).max())
         change = abs(found.volume - wanted.volume) / wanted.volume
-        differs = measure.different(solid, self.solid)
+        differs = found.volume + wanted.volume - 2 * shared
         matches = self._matches(solid, found)
         values = {
-            "overlap": measure.overlap(solid, self.solid),
+            "overlap": measure.iou(shared, found.volume + wanted.volume),
             "surface": max(0.0, 1.0 - 10 * apart),
             "volume": max(0.0, 1.0 - change),
             "bounds": max(0.0, 1.0 - 5 * corner / wanted.diagonal),

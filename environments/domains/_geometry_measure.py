@@ -12,7 +12,7 @@ import numpy as np
 
 from assay.records import record
 
-NUM_SAMPLES = 1_500
+NUM_SAMPLES = 1_000
 _DUST = 1e-9  # of a solid's volume: pieces below it are rounding, not bodies
 _FLAT = 1e-5  # radians between the normals of triangles of one flat face
 
@@ -83,30 +83,36 @@ def num_flat_faces(solid: Solid) -> int:
     return int(connected_components(joins, directed=False)[0])
 
 
-def samples(solid: Solid, *, seed: int = 0) -> Array:
-    """[NUM_SAMPLES, 3]: points spread evenly at random over the surface; equal solids and seeds give equal points."""
-    import trimesh
+class Surface:
+    """Points [NUM_SAMPLES, 3] spread evenly at random over a solid; equal solids and seeds give equal points."""
 
-    points, _ = trimesh.sample.sample_surface(_mesh(*triangles(solid)), NUM_SAMPLES, seed=seed)
-    return np.asarray(points)
+    def __init__(self, solid: Solid, *, seed: int = 0) -> None:
+        import trimesh
+        from scipy.spatial import cKDTree
+
+        points, _ = trimesh.sample.sample_surface(_mesh(*triangles(solid)), NUM_SAMPLES, seed=seed)
+        self.points = np.asarray(points)
+        self._tree = cKDTree(self.points)
+
+    def chamfer(self, other: "Surface") -> float:
+        """The mean distance in mm from each point of one to the nearest of the other, both ways."""
+        there, back = self._tree.query(other.points)[0], other._tree.query(self.points)[0]
+        return float((there.mean() + back.mean()) / 2)
 
 
-def chamfer(a: Array, b: Array) -> float:
-    """The mean distance in mm from each point of one set to the nearest of the other, both ways."""
-    from scipy.spatial import cKDTree
-
-    return float((cKDTree(a).query(b)[0].mean() + cKDTree(b).query(a)[0].mean()) / 2)
-
-
-def different(a: Solid, b: Solid) -> float:
-    """The volume in mm³ that belongs to exactly one of them."""
-    return max(0.0, float(a.volume() + b.volume() - 2 * (a ^ b).volume()))
+def common(a: Solid, b: Solid) -> float:
+    """The volume in mm³ that belongs to both."""
+    return max(0.0, float((a ^ b).volume()))
 
 
 def overlap(a: Solid, b: Solid) -> float:
     """Intersection over union, 0..1."""
-    common = float((a ^ b).volume())
-    return min(1.0, max(0.0, common / max(float(a.volume() + b.volume()) - common, 1e-12)))
+    return iou(common(a, b), float(a.volume() + b.volume()))
+
+
+def iou(shared: float, both: float) -> float:
+    """From the common volume and the sum of two volumes."""
+    return min(1.0, shared / max(both - shared, 1e-12))
 
 
 def block(found: Facts) -> Solid:

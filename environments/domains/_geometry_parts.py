@@ -137,8 +137,7 @@ def _box_lid(rng: Random, variant: tuple[str, bool]) -> Problem:
     plug = f"{clearance:g} mm of clearance to each of the four walls"
     told = (
         f"a plate of the body's outside ({length} x {width} mm), {thick} mm thick, lying on the body's rim, with a "
-        "solid "
-        f"rectangular lip below it that reaches {lip} mm down into the body and leaves {plug}"
+        f"solid rectangular lip below it that reaches {lip} mm down into the body and leaves {plug}"
         if with_lip
         else f"a plate {thick} mm thick, lying inside the body's opening, its top flush with the rim, and leaves {plug}"
     )
@@ -296,17 +295,20 @@ def _inches(rng: Random, variant: str) -> Problem:
     def mm(inches: float) -> float:
         return round(inches * _INCH, 4)
 
-    length, width = rng.randrange(8, 17) / 4, rng.randrange(6, 12) / 4
-    thick, bore = rng.choice([0.25, 0.375, 0.5]), rng.choice([0.25, 0.5, 0.75])
+    length, width = rng.randrange(16, 41) / 8, rng.randrange(12, 25) / 8
+    thick, bore = rng.choice([0.25, 0.3125, 0.375, 0.4375, 0.5]), rng.choice([0.25, 0.375, 0.5, 0.625, 0.75])
     if variant in ("bushing", "washer"):
-        outer = bore + rng.randrange(3, 9) / 8
+        outer = bore + rng.randrange(5, 24) / 16
         tall = thick if variant == "washer" else length
-        made = [call("cylinder", name="part", radius=mm(outer / 2), height=mm(tall))]
-        hole = call("cylinder", name="hole", radius=mm(bore / 2), height=mm(tall) + 2, at=[0, 0, -1])
+        x, y = rng.randrange(-8, 9) / 4, rng.randrange(-8, 9) / 4
+        made = [call("cylinder", name="part", radius=mm(outer / 2), height=mm(tall), at=[mm(x), mm(y), 0])]
+        hole = call("cylinder", name="hole", radius=mm(bore / 2), height=mm(tall) + 2, at=[mm(x), mm(y), -1])
         told = (
-            f"a round {variant} around the z axis, standing on z = 0: outer diameter {outer:g} in, height {tall:g} in"
+            f"a round {variant} that stands on z = 0, its axis parallel to z through x = {x:g} in, y = {y:g} in: outer "
         )
-        told += f", with a bore of diameter {bore:g} in through its whole height"
+        told += (
+            f"diameter {outer:g} in, height {tall:g} in, with a bore of diameter {bore:g} in through its whole height"
+        )
     else:
         tall = thick if variant == "plate" else width
         at = [mm(length / 2), mm(width / 2), -1]

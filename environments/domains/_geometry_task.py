@@ -6,23 +6,23 @@ no answer is shared even where two templates could draw the same solid.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from random import Random
 from typing import Any
-
-import numpy as np
 
 from assay.ids import content_hash
 from assay.records import Split, record
 from environments.domains import _geometry_assemblies, _geometry_measure, _geometry_parts, _geometry_simple
 from environments.domains._common import side, task_rng
 from environments.domains._geometry_family import Family, Operations, Problem
-from environments.domains._geometry_model import BadOperation, Model
-from environments.domains._geometry_tools import call
+from environments.domains._geometry_model import Model
+from environments.domains._geometry_tools import call, fault_of
 
 FAMILIES = (*_geometry_simple.FAMILIES, *_geometry_parts.FAMILIES, *_geometry_assemblies.FAMILIES)
 _LENGTHS = ("size", "radius", "top_radius", "tube_radius", "height", "at", "points", "by", "about", "centre", "offset")
+_PRIMITIVES = ("box", "cylinder", "cone", "sphere", "torus", "extrude")
+_LARGER = (1.04, 1.12, 1.3, 1.7)
 _SHIFT = (7.0, -13.0, 11.0)
 _AXIS_OF = {"yz": 0, "xz": 1, "xy": 2}
-_NUM_TRIES = 200
 
 
 @record
@@ -36,16 +36,24 @@ class Instance:
 
 
 def draw(split: Split, index: int, seed: int, level: int) -> Instance:
-    """Depends on its arguments only. Families of the level take turns, in an order of their own for each seed."""
+    """Depends on its arguments only; the families of the level are equally likely."""
     rng = task_rng("geometry", split, index, seed)
-    family = rng.choice([each for each in FAMILIES if each.level == level])
-    for _ in range(_NUM_TRIES):
+    return _draw(rng.choice([each for each in FAMILIES if each.level == level]), split, rng)
+
+
+def draw_family(family_id: str, split: Split, seed: int) -> Instance:
+    """One of a family, by its name."""
+    family = next(each for each in FAMILIES if each.id == family_id)
+    return _draw(family, split, task_rng("geometry", split, -1, seed))
+
+
+def _draw(family: Family, split: Split, rng: Random) -> Instance:
+    while True:
         variant = rng.choice(_variants(family.id, split))
         problem = family.write(rng, variant)
         digest = content_hash([problem.given, problem.calls])
         if _held_out(digest) == (split == "heldout"):
-            break
-    return Instance(family=family, template=family.name(variant), problem=problem, digest=digest)
+            return Instance(family=family, template=family.name(variant), problem=problem, digest=digest)
 
 
 @lru_cache(maxsize=128)
@@ -58,25 +66,73 @@ def _held_out(digest: str) -> bool:
     return int(digest[:8], 16) % 4 == 0
 
 
-def other_ways(reference: Operations) -> list[Operations]:
-    """The same solids from other primitives, from another place, and from twice the size."""
-    return [_other_primitives(reference), _elsewhere(reference), _twice_as_large(reference)]
+class Known:
+    """Scripts that follow from a reference, with one model of it. Raises BadOperation when it cannot be built."""
 
+    def __init__(self, given: Operations, reference: Operations) -> None:
+        self.given, self.reference = given, reference
+        self._model = Model([*given, *reference])
+        self._bodies = self._model.result().bodies
+        self._placed = bool(self._model.nodes)
+        self._size = _geometry_measure.span(self._bodies)
 
-def exploits(given: Operations, reference: Operations) -> list[Operations]:
-    """Ways to look right without being right: none of them may pass."""
-    model = Model([*given, *reference])
-    bodies, placed = model.result().bodies, bool(model.nodes)
-    last, size = list(bodies)[-1], _geometry_measure.span(bodies)
-    made = [
-        *_blocks(given, bodies),
-        [*reference, *_loose(last, size, placed)],
-        [*reference, *_doubled(last, reference, placed)],
-        [*reference, *_speck(size, placed)],
-        *([_joined(reference, model, placed)] if len(bodies) > 1 else []),
-        *([] if given else [scaled(reference, factor) for factor in (25.4, 1000.0, 1 / 25.4)]),
-    ]
-    return [tuple(operations) for operations in made]
+    def other_ways(self) -> list[Operations]:
+        """The same solids from other primitives, from another place, and from twice the size; none for a change."""
+        if self.given:
+            return []
+        aside = [_shifted(each) for each in self.reference]
+        large = [each if each["name"] == "place" else scaled([each], 2.0)[0] for each in self.reference]
+        return [
+            _other_primitives(self.reference),
+            self._before_scene(aside, "move", by=[-v for v in _SHIFT]),
+            self._before_scene(large, "scale", factors=[0.5] * 3),
+        ]
+
+    def exploits(self) -> list[Operations]:
+        """Ways to look right without being right: none of them may pass."""
+        last, reference = list(self._bodies)[-1], self.reference
+        made = [
+            *self._blocks(),
+            [*reference, *_loose(last, self._size, self._placed)],
+            [*reference, *_doubled(last, reference, self._placed)],
+            [*reference, *_speck(self._size, self._placed)],
+            *([self._joined()] if len(self._bodies) > 1 else []),
+            *([] if self.given else [scaled(reference, factor) for factor in (25.4, 1000.0, 1 / 25.4)]),
+        ]
+        return [tuple(operations) for operations in made]
+
+    def worsened(self) -> list[Operations]:
+        """The right model, ever larger: each is worse than the one before."""
+        if not self.given:
+            return [scaled(self.reference, factor) for factor in _LARGER]
+        return [
+            (*self.reference, *(call("scale", name=name, factors=[factor] * 3) for name in self._model.solids))
+            for factor in _LARGER
+        ]
+
+    def _blocks(self) -> list[list[Any]]:
+        """Every body replaced by the block around it; none where that is the very thing."""
+        made, is_block = [], []
+        for name, solid in self._bodies.items():
+            bounds = solid.bounding_box()
+            size = [round(high - low, 6) for low, high in zip(bounds[:3], bounds[3:], strict=True)]
+            made.append(call("box", name=name, size=size, at=list(bounds[:3])))
+            is_block.append(solid.volume() > 0.999 * size[0] * size[1] * size[2])
+        emptied = [call("delete", name=name) for name in Model(self.given).solids]
+        return [] if all(is_block) else [[*emptied, *made]]
+
+    def _joined(self) -> list[Any]:
+        """Everything in one solid where several were asked for."""
+        names = list(self._model.solids)
+        kept = [each for each in self.reference if each["name"] != "place"]
+        end = [call("place", node=next(iter(self._bodies)), part=names[0])] if self._placed else []
+        return [*kept, call("union", name=names[0], of=names), *end]
+
+    def _before_scene(self, operations: Sequence[Mapping[str, Any]], name: str, /, **arguments: Any) -> Operations:
+        """The operations with one more for every solid, when all are made and none is placed yet."""
+        scene = [each for each in operations if each["name"] == "place"]
+        modelling = [each for each in operations if each["name"] != "place"]
+        return (*modelling, *(call(name, name=solid, **arguments) for solid in self._model.solids), *scene)
 
 
 def scaled(operations: Sequence[Mapping[str, Any]], factor: float) -> Operations:
@@ -90,30 +146,6 @@ def scaled(operations: Sequence[Mapping[str, Any]], factor: float) -> Operations
         return {key: times(value) if key in lengths else value for key, value in arguments.items()}
 
     return tuple({**each, "arguments": changed(each["name"], each["arguments"])} for each in operations)
-
-
-def worsened(given: Operations, reference: Operations) -> list[Operations]:
-    """The right model, ever larger: each is worse than the one before."""
-    if not given:
-        return [scaled(reference, factor) for factor in (1.04, 1.12, 1.3, 1.7)]
-    names = Model([*given, *reference]).solids
-    return [
-        (*reference, *(call("scale", name=name, factors=[factor] * 3) for name in names))
-        for factor in (1.04, 1.12, 1.3, 1.7)
-    ]
-
-
-def _blocks(given: Operations, bodies: Mapping[str, Any]) -> list[list[Any]]:
-    """Every body replaced by the block around it; none where that is the very thing."""
-    figures = {name: _geometry_measure.facts(solid) for name, solid in bodies.items()}
-    if all(each.volume > 0.999 * float(np.prod(np.subtract(each.high, each.low))) for each in figures.values()):
-        return []
-    emptied = [call("delete", name=name) for name in Model(given).solids]
-    made = [
-        call("box", name=name, size=[round(h - w, 6) for h, w in zip(each.high, each.low, strict=True)], at=each.low)
-        for name, each in figures.items()
-    ]
-    return [[*emptied, *made]]
 
 
 def _loose(name: str, size: float, placed: bool) -> list[Any]:
@@ -135,14 +167,6 @@ def _speck(size: float, placed: bool) -> list[Any]:
     return [speck, call("place", node="speck", part="speck")] if placed else [speck]
 
 
-def _joined(reference: Operations, model: Model, placed: bool) -> list[Any]:
-    """Everything in one solid where several were asked for."""
-    names = list(model.solids)
-    kept = [each for each in reference if each["name"] != "place"]
-    end = [call("place", node=next(iter(model.result().bodies)), part=names[0])] if placed else []
-    return [*kept, call("union", name=names[0], of=names), *end]
-
-
 def _other_primitives(reference: Operations) -> Operations:
     def other(operation: Mapping[str, Any]) -> Mapping[str, Any]:
         given = dict(operation["arguments"])
@@ -156,39 +180,41 @@ def _other_primitives(reference: Operations) -> Operations:
     return tuple(map(other, reference))
 
 
-def _elsewhere(reference: Operations) -> Operations:
-    """Every solid is made aside and moved into place just before the scene, or the end."""
-
-    def shifted(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-        name, given = operation["name"], dict(operation["arguments"])
-        key = {"rotate": "about", "scale": "about", "circular_pattern": "centre"}.get(name, "at")
-        if name == "mirror":
-            given["offset"] = given.get("offset", 0) + _SHIFT[_AXIS_OF[given["plane"]]]
-        elif name in ("box", "cylinder", "cone", "sphere", "torus", "extrude", "rotate", "scale", "circular_pattern"):
-            given[key] = [a + b for a, b in zip(given.get(key, (0, 0, 0)), _SHIFT, strict=True)]
-        return {**operation, "arguments": given}
-
-    return _before_scene(map(shifted, reference), lambda name: call("move", name=name, by=[-v for v in _SHIFT]))
+def _shifted(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same further along `_SHIFT`."""
+    name, given = operation["name"], dict(operation["arguments"])
+    key = {"rotate": "about", "scale": "about", "circular_pattern": "centre"}.get(name, "at")
+    if name == "mirror":
+        given["offset"] = given.get("offset", 0) + _SHIFT[_AXIS_OF[given["plane"]]]
+    elif name in _PRIMITIVES or key != "at":
+        given[key] = [a + b for a, b in zip(given.get(key, (0, 0, 0)), _SHIFT, strict=True)]
+    return {**operation, "arguments": given}
 
 
-def _twice_as_large(reference: Operations) -> Operations:
-    modelling = [each for each in reference if each["name"] not in ("place", "remove")]
-    scene = [each for each in reference if each["name"] in ("place", "remove")]
-    large = [*scaled(modelling, 2.0), *scene]
-    return _before_scene(large, lambda name: call("scale", name=name, factors=[0.5] * 3))
+def unbuildable(operations: Sequence[Mapping[str, Any]]) -> str:
+    """What can be seen to be wrong with operations without building anything: faults, and solids that are not there."""
+    there: set[str] = set()
+    for index, operation in enumerate(operations):
+        if fault := fault_of(operation):
+            return f"operation {index}: {fault}"
+        needed, gone, made = _solids(operation)
+        if missing := sorted(needed - there):
+            return f"operation {index}: {operation['name']} needs {', '.join(missing)}, which is not there"
+        there = (there - gone) | made
+    return "" if there else "nothing is left"
 
 
-def _before_scene(operations: Any, end: Any) -> Operations:
-    modelling: list[Any] = []
-    scene: list[Any] = []
-    for each in operations:
-        (scene if each["name"] in ("place", "remove") else modelling).append(each)
-    return (*modelling, *(end(name) for name in Model(modelling).solids), *scene)
-
-
-def replays(operations: Operations) -> str:
-    """Why they can't be replayed to something, empty when they can."""
-    try:
-        return "" if Model(operations).result().bodies else "nothing is left"
-    except BadOperation as fault:
-        return str(fault)
+def _solids(operation: Mapping[str, Any]) -> tuple[set[str], set[str], set[str]]:
+    """Names of the solids an operation needs, takes away, and makes or keeps."""
+    name, given = operation["name"], operation["arguments"]
+    own = {given["name"]} if "name" in given else set()
+    parts = {*given.get("of", ()), *given.get("minus", ())}
+    if name in ("union", "intersection"):
+        return parts, parts, own
+    if name in _PRIMITIVES:
+        return set(), set(), own
+    if name in ("place", "remove"):
+        return {given["part"]} if "part" in given else set(), set(), set()
+    renamed = {given["new_name"]} if "new_name" in given else set()
+    gone = parts | (own if name in ("delete", "rename") else set())
+    return own | parts, gone, renamed or (own - gone)

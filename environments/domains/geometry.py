@@ -12,6 +12,7 @@ faces, such as CadQuery, would take another `Model` of the same operations and f
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -39,6 +40,7 @@ _PACKAGES = {"manifold3d": "manifold3d", "trimesh": "trimesh", "PIL": "pillow"}
 _PROCESS = {"steps": 1.0, "valid_actions": 1.0, "recovery": 1.0}
 _CALLS_A_TURN = 8
 _SHOWN_CHARS = 6_000
+_SOMETHING_ELSE = ({"name": "sphere", "arguments": {"name": "something", "radius": 5}},)
 _QUERIES = (LIST.name, MEASURE.name, RENDER.name)
 
 
@@ -71,15 +73,26 @@ class Geometry(Domain):
         return self._task(name, split, level, drawn.template, drawn.digest, drawn.problem)
 
     def defective_tasks(self, seed: int) -> Sequence[TaskSpec]:
-        """No reference, one that changes nothing, one that cannot be built, and a relation it does not keep."""
-        drawn = _geometry_task.draw("train", -1, seed, 2)
-        broken: tuple[dict[str, Any], ...] = (
-            {"reference": None},
-            {"given": _listed(drawn.problem.calls), "operations": []},
-            {"operations": _listed(drawn.problem.calls[1:])},
-            {"relations": [{"kind": "parent", "a": "nothing", "b": None}]},
-        )
-        return [self._defective(i, drawn, change) for i, change in enumerate(broken)]
+        """No reference, one that changes nothing, one that cannot be built, and a relation that nothing could keep."""
+        drawn = _geometry_task.draw_family("pocket_boss", "train", seed)
+        calls = _listed(drawn.problem.calls)
+        still = [{"name": "move", "arguments": {"name": "plate", "by": [0, 0, 0]}}]
+        made = [
+            self._task(task_id(self.id, "defect", i), "train", 2, drawn.template, drawn.digest, drawn.problem)
+            for i in range(4)
+        ]
+        hidden, target = dict(made[0].hidden), dict(made[0].hidden["target"])
+        stray = [{"kind": "parent", "a": "nothing", "b": None}]
+        return [
+            replace(made[0], hidden={"known": hidden["known"]}),
+            replace(
+                made[1],
+                public={**made[1].public, "given": calls},
+                hidden={"target": {**target, "operations": still}, "known": {**hidden["known"], "oracle": still}},
+            ),
+            replace(made[2], hidden={**hidden, "target": {**target, "operations": calls[1:]}}),
+            replace(made[3], hidden={**hidden, "target": {**target, "relations": stray}}),
+        ]
 
     def card(self) -> Card:
         return Card(
@@ -97,14 +110,14 @@ class Geometry(Domain):
         if not known:
             raise EnvironmentAuthorError(f"{task.id}: hidden has no 'known' scripts; add the reference and mistakes.")
         given, calls = tuple(task.public["given"]), tuple(known["oracle"])
-        wrong = [*known["wrong"], *_geometry_task.exploits(given, calls), _another_solid(given)]
-        equal = [*known["equivalent"], *([] if given else _geometry_task.other_ways(calls))]
+        derived = _geometry_task.Known(given, calls)
+        wrong = [*known["wrong"], *derived.exploits(), _SOMETHING_ELSE]
         return Solutions(
             oracle=script(calls),
             noop=(say_call(FINISH.name),),
-            wrong=tuple(script(each) for each in wrong),
-            equivalent=tuple(script(each) for each in equal),
-            ladder=tuple(script(each) for each in _geometry_task.worsened(given, calls)),
+            wrong=tuple(map(script, wrong)),
+            equivalent=tuple(map(script, [*known["equivalent"], *derived.other_ways()])),
+            ladder=tuple(map(script, derived.worsened())),
         )
 
     def check(self, task: TaskSpec) -> list[str]:
@@ -112,7 +125,7 @@ class Geometry(Domain):
         if target is None:
             return ["hidden lacks a 'target' with the reference's operations, or public lacks 'given'"]
         found = []
-        if fault := _geometry_task.replays((*target.given, *target.reference)):
+        if fault := _geometry_task.unbuildable((*target.given, *target.reference)):
             found.append(f"the reference cannot be built: {fault}")
         if not task.hidden.get("known"):
             found.append("hidden lacks 'known' scripts")
@@ -171,23 +184,6 @@ class Geometry(Domain):
             max_new_tokens=self.config.max_new_tokens,
             tools=TOOLS,
         )
-
-    def _defective(self, number: int, drawn: _geometry_task.Instance, change: Mapping[str, Any]) -> TaskSpec:
-        name = task_id(self.id, "defect", number)
-        task = self._task(name, "train", 2, drawn.template, drawn.digest, drawn.problem)
-        given = change.get("given", task.public["given"])
-        target = {**task.hidden["target"], **{key: value for key, value in change.items() if key != "given"}}
-        hidden = {**task.hidden, "target": target}
-        if "reference" in change:
-            hidden = {"known": task.hidden["known"]}
-        if "given" in change:
-            hidden["known"] = {"oracle": [], "wrong": [], "equivalent": []} | {"oracle": [_NOTHING]}
-        from dataclasses import replace
-
-        return replace(task, public={**task.public, "given": given}, hidden=hidden)
-
-
-_NOTHING = {"name": "list", "arguments": {}}
 
 
 class _Modelling:
@@ -310,11 +306,6 @@ def _target(task: TaskSpec) -> Target | None:
         free=found["free"],
         faces=found["faces"],
     )
-
-
-def _another_solid(given: Operations) -> Operations:
-    """Something quite different under a name that was not asked for."""
-    return ({"name": "sphere", "arguments": {"name": "something", "radius": 5}},)
 
 
 def _listed(operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
