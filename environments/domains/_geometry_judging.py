@@ -179,14 +179,16 @@ def _grade(target: Target, wanted: Mapping[str, _Wanted], found: Result) -> _Gra
     alike = {name: wanted[name].likeness(solid) if solid is not None else _ABSENT for name, solid in pairs.items()}
     values = {name: sum(each.values[name] for each in alike.values()) / len(alike) for name in SHAPE}
     shared = set(wanted) & set(found.bodies)
-    values["nodes"] = len(shared) / max(len(wanted), len(found.bodies))
+    # Names and relations of wrong shapes are worth nothing.
+    likeness = sum(each.quality for each in alike.values()) / len(alike)
+    values["nodes"] = likeness * len(shared) / max(len(wanted), len(found.bodies))
     faults = {"overlap": "; ".join(f"{name}: {each.fault}" for name, each in alike.items() if each.fault)}
     if shared != set(wanted) or len(found.bodies) != len(wanted):
         faults["nodes"] = f"there are {_listed(found.bodies)}; asked for {_listed(wanted)}"
     if target.relations:
         diagonal = measure.span({name: each.solid for name, each in wanted.items()})
         broken = [each for each in target.relations if not relations.holds(each, found, diagonal)]
-        values["relations"] = 1.0 - len(broken) / len(target.relations)
+        values["relations"] = likeness * (1.0 - len(broken) / len(target.relations))
         faults["relations"] = "; ".join(f"not so: {relations.told(each)}" for each in broken)
     return _Grade(values=values, faults={name: fault for name, fault in faults.items() if fault})
 

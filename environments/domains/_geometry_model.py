@@ -22,6 +22,7 @@ MAX_TRIANGLES = 40_000  # of one solid, and of all that one operation reads
 MAX_SHOWN = 160_000  # of all solids, and of all nodes
 MAX_WORK = 1_000_000  # triangles that all operations together may read
 _MIN_VOLUME = 1e-6
+_DECIMALS = 7  # of a millimetre
 _TUBE_SEGMENTS = 48
 _ORIGIN = (0.0, 0.0, 0.0)
 # Solids are made along z; these cyclic changes of axes keep them right-handed. Rows: where x, y and z come from.
@@ -154,7 +155,7 @@ class Model:
 
         def mirrored(solid: Solid) -> Solid:
             image = _about(solid, normal * offset, lambda s: s.mirror(normal))
-            return solid + image if keep else image
+            return solid + _snapped(image) if keep else image
 
         return self._change(name, mirrored, times=2 if keep else 1)
 
@@ -239,7 +240,7 @@ class Model:
         import manifold3d
 
         self._refuse_taken(name)
-        solid = make(manifold3d)
+        solid = _snapped(make(manifold3d))
         said = self._keep(name, solid)
         self.smallest = min(self.smallest, solid.volume())
         return said
@@ -247,7 +248,7 @@ class Model:
     def _change(self, name: str, change: Any, *, times: int = 1) -> str:
         solid = self._get(name)
         self._count(solid.num_tri() * times)
-        return self._keep(name, change(solid))
+        return self._keep(name, _snapped(change(solid)))
 
     def _combine(self, name: str, of: Sequence[str], how: str) -> str:
         import manifold3d
@@ -338,7 +339,12 @@ def _about(solid: Solid, point: Any, change: Any) -> Solid:
 def _joined(solids: Sequence[Solid]) -> Solid:
     import manifold3d
 
-    return manifold3d.Manifold.batch_boolean(list(solids), manifold3d.OpType.Add)
+    return manifold3d.Manifold.batch_boolean([_snapped(solid) for solid in solids], manifold3d.OpType.Add)
+
+
+def _snapped(solid: Solid) -> Solid:
+    """With vertices on a fine grid, so that faces meant to be flush are: 0.1 + 0.2 and 0.3 mm are one height."""
+    return solid.warp_batch(lambda vertices: np.round(vertices, _DECIMALS))
 
 
 def _polygon(kernel: Any, points: Sequence[Sequence[float]]) -> Any:

@@ -119,8 +119,8 @@ def _prism(rng: Random, num_sides: int) -> Problem:
 
 def _plate_holes(rng: Random, grid: tuple[int, int]) -> Problem:
     rows, columns = grid
-    radius, pitch, edge = rng.randrange(2, 6), rng.randrange(16, 30), rng.randrange(9, 16)
-    thick = rng.randrange(4, 13)
+    radius, pitch, edge = rng.randrange(2, 6), rng.randrange(16, 40), rng.randrange(9, 16)
+    thick = rng.randrange(8, 32) / 2
     length, width = (columns - 1) * pitch + 2 * edge, (rows - 1) * pitch + 2 * edge
     calls = [
         call("box", name="plate", size=[length, width, thick]),
@@ -146,7 +146,7 @@ def _plate_holes(rng: Random, grid: tuple[int, int]) -> Problem:
     )
 
 
-def _drilled_one_by_one(plate: Any, rows: int, columns: int, radius: int, pitch: int, edge: int, thick: int) -> Any:
+def _drilled_one_by_one(plate: Any, rows: int, columns: int, radius: int, pitch: int, edge: int, thick: float) -> Any:
     places = [(i, j) for i in range(columns) for j in range(rows)]
     drills = [
         call("cylinder", name=f"d{n}", radius=radius, height=thick, at=[edge + i * pitch, edge + j * pitch, 0])
