@@ -187,8 +187,8 @@ def test_the_caps_hold_whatever_is_asked_for() -> None:
     ball = call("sphere", name="s", radius=1)
     with pytest.raises(BadOperation, match="triangles"):
         Model([ball, call("linear_pattern", name="s", step=[3, 0, 0], count=64)])
+    ring = call("torus", name="s", radius=9, tube_radius=1)
     with pytest.raises(BadOperation, match="all operations together"):
-        ring = call("torus", name="s", radius=9, tube_radius=1)
         Model([ring, *(call("move", name="s", by=[0.1, 0, 0]) for _ in range(model.MAX_WORK // 9216 + 1))])
     with pytest.raises(BadOperation, match="operations already"):
         Model([BOX, *(call("move", name="s", by=[0, 0, 0]) for _ in range(model.MAX_OPERATIONS))])
