@@ -7,7 +7,7 @@ caps are counts, never times, so a replay succeeds or fails alike on every machi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,10 @@ MAX_SOLIDS = 64
 MAX_NODES = 64
 MAX_TRIANGLES = 40_000  # of one solid, and of all that one operation reads
 MAX_SHOWN = 160_000  # of all solids, and of all nodes
-MAX_WORK = 1_000_000  # triangles that all operations together may read
+MAX_PIECES = 1_500  # primitives in one solid
+MAX_CROSSINGS = 1_500  # pairs of pieces that one operation may cut into each other
+MAX_LOAD = 150_000  # triangles in one operation, each counted once and once more for every crossing of its piece
+MAX_WORK = 1_000_000  # of all operations together
 _MIN_VOLUME = 1e-6
 _DECIMALS = 7  # of a millimetre
 _TUBE_SEGMENTS = 48
@@ -32,6 +35,7 @@ _NORMAL = {"xy": 2, "yz": 0, "xz": 1}
 
 Matrix = Any  # numpy [3, 4]: rotation and translation
 Solid = Any  # manifold3d.Manifold
+Change = Callable[[Solid], Solid]
 
 
 class BadOperation(Exception):
@@ -45,6 +49,14 @@ class Node:
     part: Solid | None
     parent: str | None
     matrix: Matrix
+
+
+@record
+class Piece:
+    """A primitive within a solid: the box around it, which goes where it goes, and its number of triangles."""
+
+    box: Solid
+    num_triangles: int
 
 
 @record
@@ -62,6 +74,7 @@ class Model:
         """Raises BadOperation, naming the place of the first operation that cannot be carried out."""
         self.solids: dict[str, Solid] = {}
         self.nodes: dict[str, Node] = {}
+        self._pieces: dict[str, tuple[Piece, ...]] = {}
         self.smallest = math.inf
         self._num_operations = self._work = 0
         for index, operation in enumerate(operations):
@@ -141,37 +154,36 @@ class Model:
     # Transforms
 
     def _move(self, name: str, by: Sequence[float]) -> str:
-        return self._change(name, lambda solid: solid.translate(by))
+        return self._change(name, [lambda solid: solid.translate(by)])
 
     def _rotate(self, name: str, angles: Sequence[float], about: Sequence[float] = _ORIGIN) -> str:
-        return self._change(name, lambda solid: _about(solid, about, lambda s: s.rotate(angles)))
+        return self._change(name, [lambda solid: _about(solid, about, lambda s: s.rotate(angles))])
 
     def _scale(self, name: str, factors: Sequence[float], about: Sequence[float] = _ORIGIN) -> str:
-        return self._change(name, lambda solid: _about(solid, about, lambda s: s.scale(factors)))
+        return self._change(name, [lambda solid: _about(solid, about, lambda s: s.scale(factors))])
 
     def _mirror(self, name: str, plane: str, offset: float = 0.0, keep: bool = False) -> str:
         normal = np.zeros(3)
         normal[_NORMAL[plane]] = 1.0
 
-        def mirrored(solid: Solid) -> Solid:
-            image = _about(solid, normal * offset, lambda s: s.mirror(normal))
-            return solid + _snapped(image) if keep else image
+        def image(solid: Solid) -> Solid:
+            return _about(solid, normal * offset, lambda s: s.mirror(normal))
 
-        return self._change(name, mirrored, times=2 if keep else 1)
+        return self._change(name, [lambda solid: solid, image] if keep else [image])
 
     def _copy(self, name: str, new_name: str) -> str:
         self._refuse_taken(new_name)
-        return self._keep(new_name, self._get(name))
+        return self._keep(new_name, self._get(name), self._pieces[name])
 
     def _rename(self, name: str, new_name: str) -> str:
         self._refuse_taken(new_name)
-        self.solids[new_name] = self._get(name)
-        del self.solids[name]
+        self.solids[new_name], self._pieces[new_name] = self._get(name), self._pieces[name]
+        self._forget(name)
         return f"{name} is now {new_name}"
 
     def _delete(self, name: str) -> str:
         self._get(name)
-        del self.solids[name]
+        self._forget(name)
         return f"deleted {name}"
 
     # Combinations and patterns
@@ -187,17 +199,21 @@ class Model:
 
     def _linear_pattern(self, name: str, step: Sequence[float], count: int) -> str:
         shift = np.asarray(step, dtype=float)
-        return self._change(name, lambda s: _joined([s.translate(shift * i) for i in range(count)]), times=count)
+
+        def moved(index: int) -> Change:
+            return lambda solid: solid.translate(shift * index)
+
+        return self._change(name, [moved(i) for i in range(count)])
 
     def _circular_pattern(
         self, name: str, count: int, axis: str = "z", centre: Sequence[float] = _ORIGIN, step: float | None = None
     ) -> str:
         each = np.asarray(_TURN[axis]) * (360.0 / count if step is None else step)
 
-        def turned(solid: Solid, index: int) -> Solid:
-            return _about(solid, centre, lambda s: s.rotate(each * index))
+        def turned(index: int) -> Change:
+            return lambda solid: _about(solid, centre, lambda s: s.rotate(each * index))
 
-        return self._change(name, lambda s: _joined([turned(s, i) for i in range(count)]), times=count)
+        return self._change(name, [turned(i) for i in range(count)])
 
     # Scene
 
@@ -241,14 +257,21 @@ class Model:
 
         self._refuse_taken(name)
         solid = _snapped(make(manifold3d))
-        said = self._keep(name, solid)
+        _check(name, solid)
+        said = self._keep(name, solid, (Piece(box=_box_around(solid), num_triangles=solid.num_tri()),))
         self.smallest = min(self.smallest, solid.volume())
         return said
 
-    def _change(self, name: str, change: Any, *, times: int = 1) -> str:
+    def _change(self, name: str, changes: Sequence[Change]) -> str:
+        """Replace a solid by the union of what each change makes of it."""
         solid = self._get(name)
-        self._count(solid.num_tri() * times)
-        return self._keep(name, _snapped(change(solid)))
+        copies = [
+            [Piece(box=change(piece.box), num_triangles=piece.num_triangles) for piece in self._pieces[name]]
+            for change in changes
+        ]
+        self._charge(copies, solid.num_tri() * len(changes))
+        made = _joined([_snapped(change(solid)) for change in changes])
+        return self._keep(name, made, [piece for pieces in copies for piece in pieces])
 
     def _combine(self, name: str, of: Sequence[str], how: str) -> str:
         import manifold3d
@@ -258,28 +281,43 @@ class Model:
         solids = [self._get(each) for each in of]
         if name not in of:
             self._refuse_taken(name)
-        self._count(sum(solid.num_tri() for solid in solids))
+        parts = [self._pieces[each] for each in of]
+        self._charge(parts, sum(solid.num_tri() for solid in solids))
         made = manifold3d.Manifold.batch_boolean(solids, getattr(manifold3d.OpType, how))
-        said = self._keep(name, made)
+        said = self._keep(name, made, [piece for pieces in parts for piece in pieces])
         for each in of:
             if each != name:
-                del self.solids[each]
+                self._forget(each)
         return said
 
-    def _keep(self, name: str, solid: Solid) -> str:
+    def _keep(self, name: str, solid: Solid, pieces: Sequence[Piece]) -> str:
         _check(name, solid)
         if name not in self.solids and len(self.solids) >= MAX_SOLIDS:
             raise BadOperation(f"there are {MAX_SOLIDS} solids already, the most that is allowed")
         _check_sum([solid, *(each for other, each in self.solids.items() if other != name)])
-        self.solids[name] = solid
+        self.solids[name], self._pieces[name] = solid, tuple(pieces)
         return f"{name}: {told_bounds(solid)}"
 
-    def _count(self, num_triangles: int) -> None:
+    def _charge(self, groups: Sequence[Sequence[Piece]], num_triangles: int) -> None:
+        """Raises BadOperation when joining or cutting groups of pieces would take too long: told before it is done.
+
+        What takes long is how often pieces of different groups cross, which the boxes around them bound.
+        """
         if num_triangles > MAX_TRIANGLES:
             raise BadOperation(f"that takes {num_triangles:,} triangles; at most {MAX_TRIANGLES:,} are allowed")
-        if self._work + num_triangles > MAX_WORK:
-            raise BadOperation(f"all operations together may read {MAX_WORK:,} triangles; start with less detail")
-        self._work += num_triangles
+        if (num_pieces := sum(map(len, groups))) > MAX_PIECES:
+            raise BadOperation(f"that takes {num_pieces:,} pieces; at most {MAX_PIECES:,} are allowed")
+        num_crossings, load = _crossings(groups)
+        if num_crossings > MAX_CROSSINGS or load + num_triangles > MAX_LOAD:
+            raise BadOperation(
+                f"{num_crossings:,} pairs of pieces would cut each other: too many; use fewer or simpler"
+            )
+        if self._work + load + num_triangles > MAX_WORK:
+            raise BadOperation("all operations together would take too long; start with less detail")
+        self._work += load + num_triangles
+
+    def _forget(self, name: str) -> None:
+        del self.solids[name], self._pieces[name]
 
     def _get(self, name: str) -> Solid:
         if name not in self.solids:
@@ -339,7 +377,31 @@ def _about(solid: Solid, point: Any, change: Any) -> Solid:
 def _joined(solids: Sequence[Solid]) -> Solid:
     import manifold3d
 
-    return manifold3d.Manifold.batch_boolean([_snapped(solid) for solid in solids], manifold3d.OpType.Add)
+    if len(solids) == 1:
+        return solids[0]
+    return manifold3d.Manifold.batch_boolean(list(solids), manifold3d.OpType.Add)
+
+
+def _box_around(solid: Solid) -> Solid:
+    import manifold3d
+
+    bounds = np.asarray(solid.bounding_box())
+    return manifold3d.Manifold.cube(bounds[3:] - bounds[:3]).translate(bounds[:3])
+
+
+def _crossings(groups: Sequence[Sequence[Piece]]) -> tuple[int, int]:
+    """How many pairs of pieces of different groups may meet, and the triangles in all these pairs."""
+    if len(groups) == 1:
+        return 0, 0
+    pieces = [piece for group in groups for piece in group]
+    owner = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    bounds = np.array([piece.box.bounding_box() for piece in pieces])
+    low, high = bounds[:, :3], bounds[:, 3:]
+    meet = owner[:, None] < owner[None, :]
+    for axis in range(3):
+        meet &= (low[:, None, axis] <= high[None, :, axis]) & (low[None, :, axis] <= high[:, None, axis])
+    counts = np.array([piece.num_triangles for piece in pieces])
+    return int(meet.sum()), int(counts @ meet.sum(axis=1) + counts @ meet.sum(axis=0))
 
 
 def _snapped(solid: Solid) -> Solid:

@@ -227,9 +227,8 @@ def _slots(rng: Random, variant: tuple[int, str]) -> Problem:
         asks=f"Model a plate {size[0]} x {size[1]} x {thick} mm (x, y, z) with a corner at the origin and the rest at "
         f"positive coordinates, and cut {count} equal slots with round ends through it along z. Each slot is "
         f"{2 * radius} mm wide and runs along {along}; the centres of its two round ends are {run} mm apart. The first "
-        f"slot has the centre of its first end at {point(edge, edge)} in (x, y); each further slot is {pitch} mm "
-        "further "
-        f"towards positive {'x' if along == 'y' else 'y'}. Name it `plate`.",
+        f"slot has the centre of its end of least {along} at {point(edge, edge)} in (x, y); each further slot is "
+        f"{pitch} mm further towards positive {'x' if along == 'y' else 'y'}. Name it `plate`.",
         calls=calls,
         wrong=(
             edited(without(calls, 2, 3), 2, of=["slot"]),

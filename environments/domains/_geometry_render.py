@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from assay.records import Image
+from environments.domains._geometry_model import BadOperation
 
 WIDTH, HEIGHT = 320, 240
 # Where the viewer stands, seen from the model, and which way is up in the picture.
@@ -30,13 +31,17 @@ _AMBIENT = 0.35
 _LIGHT = np.array([0.35, 0.5, 0.8])  # right, up and towards the viewer
 _DISTANCE = 3.0  # of the viewer in perspective, in radii of the model
 _MARGIN = 1.08
+_MOST = 30_000_000  # pixels of triangles in one picture: some seconds
 _CHUNK = 400_000  # pixels of triangles handled at once
 
 Array = Any
 
 
 def render(bodies: Mapping[str, Any], view: str = "iso", projection: str = "orthographic") -> Image:
-    """A PNG of 320 x 240 pixels; the model fills it. Without bodies it is blank."""
+    """A PNG of 320 x 240 pixels; the model fills it. Without bodies it is blank.
+
+    Raises BadOperation for far too many large triangles.
+    """
     canvas = np.full((HEIGHT, WIDTH, 3), _BACKGROUND, dtype=np.uint8)
     if bodies:
         triangles, owners = _triangles(bodies)
@@ -103,6 +108,10 @@ def _nearest(projected: Array) -> Array:
     high = np.clip(np.floor(flat.max(axis=1) - 0.5), -1, [WIDTH - 1, HEIGHT - 1]).astype(np.int64)
     spans = np.maximum(high - low + 1, 0)
     counts = spans[:, 0] * spans[:, 1]
+    if (num := int(counts.sum())) > _MOST:
+        raise BadOperation(
+            f"the picture would take {num:,} pixels, hidden ones included; at most {_MOST:,} are allowed"
+        )
     groups = (np.cumsum(counts) - 1) // _CHUNK
     for group in np.unique(groups[counts > 0]):
         chosen = np.flatnonzero((groups == group) & (counts > 0))

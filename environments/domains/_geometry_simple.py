@@ -130,7 +130,7 @@ def _plate_holes(rng: Random, grid: tuple[int, int]) -> Problem:
     calls += [call("linear_pattern", name="hole", step=[0, pitch, 0], count=rows)] if rows > 1 else []
     calls += [call("difference", name="plate", minus=["hole"])]
     return Problem(
-        asks=f"Model a flat plate {length} mm long in x, {width} mm wide in y and {thick} mm thick in z, with one "
+        asks=f"Model a flat plate {length} mm long in x, {width} mm wide in y and {thick:g} mm thick in z, with one "
         f"corner at the origin and the rest at positive coordinates. Drill {rows * columns} through-holes of diameter "
         f"{2 * radius} mm along z: {columns} along x and {rows} along y, {pitch} mm apart from centre to centre, the "
         f"centres of the outer ones {edge} mm from the plate's edges. Name it `plate`.",

@@ -297,7 +297,9 @@ def _judged(target: Target, submission: str) -> Judged:
 
 def _target(task: TaskSpec) -> Target | None:
     found = task.hidden.get("target")
-    if not isinstance(found, Mapping) or "operations" not in found or "given" not in task.public:
+    if not isinstance(found, Mapping) or not {"operations", "relations", "free", "faces"} <= set(found):
+        return None
+    if "given" not in task.public:
         return None
     return Target(
         given=task.public["given"],

@@ -190,6 +190,10 @@ def test_the_caps_hold_whatever_is_asked_for() -> None:
     ring = call("torus", name="s", radius=9, tube_radius=1)
     with pytest.raises(BadOperation, match="all operations together"):
         Model([ring, *(call("move", name="s", by=[0.1, 0, 0]) for _ in range(model.MAX_WORK // 9216 + 1))])
+    comb = (call("box", name="s", size=[0.5, 99, 9]), call("linear_pattern", name="s", step=[1, 0, 0], count=64))
+    across = call("rotate", name="t", angles=[0, 0, 90], about=[32, 49, 0])
+    with pytest.raises(BadOperation, match=r"4,096 pairs of pieces"):
+        Model([*comb, call("copy", name="s", new_name="t"), across, call("union", name="s", of=["s", "t"])])
     with pytest.raises(BadOperation, match="operations already"):
         Model([BOX, *(call("move", name="s", by=[0, 0, 0]) for _ in range(model.MAX_OPERATIONS))])
     with pytest.raises(BadOperation, match="model would have"):
