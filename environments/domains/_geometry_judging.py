@@ -19,8 +19,9 @@ import numpy as np
 from assay.records import record
 from environments.domains import _geometry_measure as measure
 from environments.domains import _geometry_relations as relations
+from environments.domains._geometry_kernel import BadOperation
 from environments.domains._geometry_measure import Facts
-from environments.domains._geometry_model import BadOperation, Model, Result
+from environments.domains._geometry_model import Model, Result
 
 Operations = Sequence[Mapping[str, Any]]
 

@@ -7,39 +7,27 @@ caps are counts, never times, so a replay succeeds or fails alike on every machi
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from assay.records import record
-from environments.domains._geometry_tools import MAX_COORDINATE, SEGMENTS, fault_of
+from environments.domains import _geometry_kernel as kernel
+from environments.domains._geometry_kernel import MAX_TRIANGLES, BadOperation, Change, Matrix, Piece, Solid
+from environments.domains._geometry_tools import SEGMENTS, fault_of
 
 MAX_OPERATIONS = 200
 MAX_SOLIDS = 64
 MAX_NODES = 64
-MAX_TRIANGLES = 40_000  # of one solid, and of all that one operation reads
-MAX_SHOWN = 160_000  # of all solids, and of all nodes
 MAX_PIECES = 1_500  # primitives in one solid
 MAX_CROSSINGS = 1_500  # pairs of pieces that one operation may cut into each other
 MAX_LOAD = 150_000  # triangles in one operation, each counted once and once more for every crossing of its piece
 MAX_WORK = 1_000_000  # of all operations together
-_MIN_VOLUME = 1e-6
-_DECIMALS = 7  # of a millimetre
 _TUBE_SEGMENTS = 48
 _ORIGIN = (0.0, 0.0, 0.0)
-# Solids are made along z; these cyclic changes of axes keep them right-handed. Rows: where x, y and z come from.
-_ALONG = {"x": ((0, 0, 1), (1, 0, 0), (0, 1, 0)), "y": ((0, 1, 0), (0, 0, 1), (1, 0, 0))}
 _TURN = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 _NORMAL = {"xy": 2, "yz": 0, "xz": 1}
-
-Matrix = Any  # numpy [3, 4]: rotation and translation
-Solid = Any  # manifold3d.Manifold
-Change = Callable[[Solid], Solid]
-
-
-class BadOperation(Exception):
-    """An operation that cannot be carried out; the message says why, for the modeller to read. Nothing changed."""
 
 
 @record
@@ -49,14 +37,6 @@ class Node:
     part: Solid | None
     parent: str | None
     matrix: Matrix
-
-
-@record
-class Piece:
-    """A primitive within a solid: the box around it, which goes where it goes, and its number of triangles."""
-
-    box: Solid
-    num_triangles: int
 
 
 @record
@@ -105,7 +85,7 @@ class Model:
     def world(self, name: str) -> Matrix:
         """[3, 4]: from a node's own coordinates to the world's."""
         node = self.nodes[name]
-        return node.matrix if node.parent is None else _chained(self.world(node.parent), node.matrix)
+        return node.matrix if node.parent is None else kernel.chained(self.world(node.parent), node.matrix)
 
     # Solids
 
@@ -124,7 +104,9 @@ class Model:
         at: Sequence[float] = _ORIGIN,
         axis: str = "z",
     ) -> str:
-        return self._create(name, lambda k: _stand(k.Manifold.cylinder(height, radius, top_radius, SEGMENTS), at, axis))
+        return self._create(
+            name, lambda k: kernel.stand(k.Manifold.cylinder(height, radius, top_radius, SEGMENTS), at, axis)
+        )
 
     def _sphere(self, name: str, radius: float, at: Sequence[float] = _ORIGIN) -> str:
         return self._create(name, lambda k: k.Manifold.sphere(radius, SEGMENTS).translate(at))
@@ -137,7 +119,7 @@ class Model:
 
         def made(k: Any) -> Solid:
             tube = k.CrossSection.circle(tube_radius, _TUBE_SEGMENTS).translate((radius, 0.0))
-            return _stand(tube.revolve(SEGMENTS), at, axis)
+            return kernel.stand(tube.revolve(SEGMENTS), at, axis)
 
         return self._create(name, made)
 
@@ -149,7 +131,9 @@ class Model:
         at: Sequence[float] = _ORIGIN,
         axis: str = "z",
     ) -> str:
-        return self._create(name, lambda k: _stand(k.Manifold.extrude(_polygon(k, points), height), at, axis))
+        return self._create(
+            name, lambda k: kernel.stand(k.Manifold.extrude(kernel.polygon(k, points), height), at, axis)
+        )
 
     # Transforms
 
@@ -157,17 +141,17 @@ class Model:
         return self._change(name, [lambda solid: solid.translate(by)])
 
     def _rotate(self, name: str, angles: Sequence[float], about: Sequence[float] = _ORIGIN) -> str:
-        return self._change(name, [lambda solid: _about(solid, about, lambda s: s.rotate(angles))])
+        return self._change(name, [lambda solid: kernel.about(solid, about, lambda s: s.rotate(angles))])
 
     def _scale(self, name: str, factors: Sequence[float], about: Sequence[float] = _ORIGIN) -> str:
-        return self._change(name, [lambda solid: _about(solid, about, lambda s: s.scale(factors))])
+        return self._change(name, [lambda solid: kernel.about(solid, about, lambda s: s.scale(factors))])
 
     def _mirror(self, name: str, plane: str, offset: float = 0.0, keep: bool = False) -> str:
         normal = np.zeros(3)
         normal[_NORMAL[plane]] = 1.0
 
         def image(solid: Solid) -> Solid:
-            return _about(solid, normal * offset, lambda s: s.mirror(normal))
+            return kernel.about(solid, normal * offset, lambda s: s.mirror(normal))
 
         return self._change(name, [lambda solid: solid, image] if keep else [image])
 
@@ -211,7 +195,7 @@ class Model:
         each = np.asarray(_TURN[axis]) * (360.0 / count if step is None else step)
 
         def turned(index: int) -> Change:
-            return lambda solid: _about(solid, centre, lambda s: s.rotate(each * index))
+            return lambda solid: kernel.about(solid, centre, lambda s: s.rotate(each * index))
 
         return self._change(name, [turned(i) for i in range(count)])
 
@@ -228,15 +212,15 @@ class Model:
         if node in self.nodes:
             raise BadOperation(f"there is a node {node!r} already; remove it first")
         if parent is not None and parent not in self.nodes:
-            raise BadOperation(f"there is no node {parent!r} to be the parent; nodes: {_names(self.nodes)}")
+            raise BadOperation(f"there is no node {parent!r} to be the parent; nodes: {kernel.listed(self.nodes)}")
         if len(self.nodes) >= MAX_NODES:
             raise BadOperation(f"there are {MAX_NODES} nodes already, the most that is allowed")
         solid = None if part is None else self._get(part)
-        self.nodes[node] = Node(part=solid, parent=parent, matrix=_placing(at, angles))
+        self.nodes[node] = Node(part=solid, parent=parent, matrix=kernel.placing(at, angles))
         try:
             if solid is not None:
-                _check(node, solid.transform(self.world(node)))
-                _check_sum([each.part for each in self.nodes.values() if each.part is not None])
+                kernel.check(node, solid.transform(self.world(node)))
+                kernel.check_sum([each.part for each in self.nodes.values() if each.part is not None])
         except BadOperation:
             del self.nodes[node]
             raise
@@ -244,9 +228,9 @@ class Model:
 
     def _remove(self, node: str) -> str:
         if node not in self.nodes:
-            raise BadOperation(f"there is no node {node!r}; nodes: {_names(self.nodes)}")
+            raise BadOperation(f"there is no node {node!r}; nodes: {kernel.listed(self.nodes)}")
         if children := [name for name, each in self.nodes.items() if each.parent == node]:
-            raise BadOperation(f"{node!r} has children; remove {_names(children)} first")
+            raise BadOperation(f"{node!r} has children; remove {kernel.listed(children)} first")
         del self.nodes[node]
         return f"removed {node}"
 
@@ -256,9 +240,9 @@ class Model:
         import manifold3d
 
         self._refuse_taken(name)
-        solid = _snapped(make(manifold3d))
-        _check(name, solid)
-        said = self._keep(name, solid, (Piece(box=_box_around(solid), num_triangles=solid.num_tri()),))
+        solid = kernel.snapped(make(manifold3d))
+        kernel.check(name, solid)
+        said = self._keep(name, solid, (Piece(box=kernel.box_around(solid), num_triangles=solid.num_tri()),))
         self.smallest = min(self.smallest, solid.volume())
         return said
 
@@ -270,7 +254,7 @@ class Model:
             for change in changes
         ]
         self._charge(copies, solid.num_tri() * len(changes))
-        made = _joined([_snapped(change(solid)) for change in changes])
+        made = kernel.joined([kernel.snapped(change(solid)) for change in changes])
         return self._keep(name, made, [piece for pieces in copies for piece in pieces])
 
     def _combine(self, name: str, of: Sequence[str], how: str) -> str:
@@ -291,12 +275,12 @@ class Model:
         return said
 
     def _keep(self, name: str, solid: Solid, pieces: Sequence[Piece]) -> str:
-        _check(name, solid)
+        kernel.check(name, solid)
         if name not in self.solids and len(self.solids) >= MAX_SOLIDS:
             raise BadOperation(f"there are {MAX_SOLIDS} solids already, the most that is allowed")
-        _check_sum([solid, *(each for other, each in self.solids.items() if other != name)])
+        kernel.check_sum([solid, *(each for other, each in self.solids.items() if other != name)])
         self.solids[name], self._pieces[name] = solid, tuple(pieces)
-        return f"{name}: {told_bounds(solid)}"
+        return f"{name}: {kernel.told_bounds(solid)}"
 
     def _charge(self, groups: Sequence[Sequence[Piece]], num_triangles: int) -> None:
         """Raises BadOperation when joining or cutting groups of pieces would take too long: told before it is done.
@@ -307,7 +291,7 @@ class Model:
             raise BadOperation(f"that takes {num_triangles:,} triangles; at most {MAX_TRIANGLES:,} are allowed")
         if (num_pieces := sum(map(len, groups))) > MAX_PIECES:
             raise BadOperation(f"that takes {num_pieces:,} pieces; at most {MAX_PIECES:,} are allowed")
-        num_crossings, load = _crossings(groups)
+        num_crossings, load = kernel.crossings(groups)
         if num_crossings > MAX_CROSSINGS or load + num_triangles > MAX_LOAD:
             raise BadOperation(
                 f"{num_crossings:,} pairs of pieces would cut each other: too many; use fewer or simpler"
@@ -321,121 +305,9 @@ class Model:
 
     def _get(self, name: str) -> Solid:
         if name not in self.solids:
-            raise BadOperation(f"there is no solid {name!r}; solids: {_names(self.solids)}")
+            raise BadOperation(f"there is no solid {name!r}; solids: {kernel.listed(self.solids)}")
         return self.solids[name]
 
     def _refuse_taken(self, name: str) -> None:
         if name in self.solids:
             raise BadOperation(f"there is a solid {name!r} already; delete it or choose another name")
-
-
-def told_bounds(solid: Solid) -> str:
-    """For example `from (0, 0, 0) to (10, 20, 5)`."""
-    bounds = solid.bounding_box()
-    low, high = (", ".join(f"{_tidy(v):.6g}" for v in part) for part in (bounds[:3], bounds[3:]))
-    return f"from ({low}) to ({high})"
-
-
-def _tidy(value: float) -> float:
-    return round(value, 6) + 0.0
-
-
-def _names(names: Any) -> str:
-    return ", ".join(names) or "none"
-
-
-def _check(name: str, solid: Solid) -> None:
-    import manifold3d
-
-    if solid.status() != manifold3d.Error.NoError:
-        raise BadOperation(f"{name} cannot be made: {solid.status()}")
-    if solid.is_empty() or not solid.volume() > _MIN_VOLUME:
-        raise BadOperation(f"{name} would be empty")
-    if solid.num_tri() > MAX_TRIANGLES:
-        raise BadOperation(f"{name} would have {solid.num_tri():,} triangles; at most {MAX_TRIANGLES:,} are allowed")
-    if not all(math.isfinite(v) and abs(v) <= MAX_COORDINATE for v in solid.bounding_box()):
-        raise BadOperation(f"{name} would reach beyond {MAX_COORDINATE:,.0f} mm")
-
-
-def _check_sum(solids: Sequence[Solid]) -> None:
-    if (num := sum(solid.num_tri() for solid in solids)) > MAX_SHOWN:
-        raise BadOperation(f"the model would have {num:,} triangles; at most {MAX_SHOWN:,} are allowed")
-
-
-def _stand(solid: Solid, at: Sequence[float], axis: str) -> Solid:
-    if axis == "z":
-        return solid.translate(at)
-    turn = np.asarray(_ALONG[axis], dtype=float)
-    return solid.transform(np.column_stack([turn, np.asarray(at, dtype=float)]))
-
-
-def _about(solid: Solid, point: Any, change: Any) -> Solid:
-    shift = np.asarray(point, dtype=float)
-    return change(solid.translate(-shift)).translate(shift)
-
-
-def _joined(solids: Sequence[Solid]) -> Solid:
-    import manifold3d
-
-    if len(solids) == 1:
-        return solids[0]
-    return manifold3d.Manifold.batch_boolean(list(solids), manifold3d.OpType.Add)
-
-
-def _box_around(solid: Solid) -> Solid:
-    import manifold3d
-
-    bounds = np.asarray(solid.bounding_box())
-    return manifold3d.Manifold.cube(bounds[3:] - bounds[:3]).translate(bounds[:3])
-
-
-def _crossings(groups: Sequence[Sequence[Piece]]) -> tuple[int, int]:
-    """How many pairs of pieces of different groups may meet, and the triangles in all these pairs."""
-    if len(groups) == 1:
-        return 0, 0
-    pieces = [piece for group in groups for piece in group]
-    owner = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    bounds = np.array([piece.box.bounding_box() for piece in pieces])
-    low, high = bounds[:, :3], bounds[:, 3:]
-    meet = owner[:, None] < owner[None, :]
-    for axis in range(3):
-        meet &= (low[:, None, axis] <= high[None, :, axis]) & (low[None, :, axis] <= high[:, None, axis])
-    counts = np.array([piece.num_triangles for piece in pieces])
-    return int(meet.sum()), int(counts @ meet.sum(axis=1) + counts @ meet.sum(axis=0))
-
-
-def _snapped(solid: Solid) -> Solid:
-    """With vertices on a fine grid, so that faces meant to be flush are: 0.1 + 0.2 and 0.3 mm are one height."""
-    return solid.warp_batch(lambda vertices: np.round(vertices, _DECIMALS))
-
-
-def _polygon(kernel: Any, points: Sequence[Sequence[float]]) -> Any:
-    """The polygon's inside, whichever way round it is given. Raises BadOperation when it crosses or touches itself."""
-    x, y = np.asarray(points, dtype=float).T
-    area = 0.5 * float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))
-    section = kernel.CrossSection([np.column_stack([x, y])], kernel.FillRule.EvenOdd)
-    if section.num_contour() != 1 or abs(section.area() - abs(area)) > 1e-6 * abs(area) + 1e-9:
-        raise BadOperation("extrude: the polygon crosses itself or has no area")
-    return section
-
-
-def _placing(at: Sequence[float], angles: Sequence[float]) -> Matrix:
-    turned = [_rotation(axis, angle) for axis, angle in enumerate(angles)]
-    return np.column_stack([turned[2] @ turned[1] @ turned[0], np.asarray(at, dtype=float)])
-
-
-def _rotation(axis: int, angle: float) -> Any:
-    """[3, 3]; multiples of 90 degrees are exact."""
-    quarter, rest = divmod(angle, 90.0)
-    cos, sin = (math.cos(math.radians(angle)), math.sin(math.radians(angle))) if rest else (
-        (1.0, 0.0, -1.0, 0.0)[int(quarter) % 4], (0.0, 1.0, 0.0, -1.0)[int(quarter) % 4]
-    )  # fmt: skip
-    first, second = (axis + 1) % 3, (axis + 2) % 3
-    matrix = np.eye(3)
-    matrix[[first, first, second, second], [first, second, first, second]] = cos, -sin, sin, cos
-    return matrix
-
-
-def _chained(outer: Matrix, inner: Matrix) -> Matrix:
-    turn = outer[:, :3]
-    return np.column_stack([turn @ inner[:, :3], turn @ inner[:, 3] + outer[:, 3]])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from assay.records import Image
-from environments.domains._geometry_model import BadOperation
+from environments.domains._geometry_kernel import BadOperation
 
 WIDTH, HEIGHT = 320, 240
 # Where the viewer stands, seen from the model, and which way is up in the picture.

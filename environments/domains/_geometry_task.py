@@ -11,13 +11,26 @@ from typing import Any
 
 from assay.ids import content_hash
 from assay.records import Split, record
-from environments.domains import _geometry_assemblies, _geometry_measure, _geometry_parts, _geometry_simple
+from environments.domains import (
+    _geometry_assemblies,
+    _geometry_changes,
+    _geometry_measure,
+    _geometry_parts,
+    _geometry_scenes,
+    _geometry_simple,
+)
 from environments.domains._common import side, task_rng
 from environments.domains._geometry_family import Family, Operations, Problem
 from environments.domains._geometry_model import Model
 from environments.domains._geometry_tools import call, fault_of
 
-FAMILIES = (*_geometry_simple.FAMILIES, *_geometry_parts.FAMILIES, *_geometry_assemblies.FAMILIES)
+FAMILIES = (
+    *_geometry_simple.FAMILIES,
+    *_geometry_parts.FAMILIES,
+    *_geometry_changes.FAMILIES,
+    *_geometry_assemblies.FAMILIES,
+    *_geometry_scenes.FAMILIES,
+)
 _LENGTHS = ("size", "radius", "top_radius", "tube_radius", "height", "at", "points", "by", "about", "centre", "offset")
 _PRIMITIVES = ("box", "cylinder", "cone", "sphere", "torus", "extrude")
 _LARGER = (1.04, 1.12, 1.3, 1.7)

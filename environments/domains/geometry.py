@@ -27,7 +27,8 @@ from environments.domains import _geometry_measure, _geometry_task
 from environments.domains._common import task_id
 from environments.domains._geometry_family import Operations, Problem
 from environments.domains._geometry_judging import Judged, Target, judge
-from environments.domains._geometry_model import BadOperation, Model
+from environments.domains._geometry_kernel import BadOperation
+from environments.domains._geometry_model import Model
 from environments.domains._geometry_render import render
 from environments.domains._geometry_tools import CONVENTIONS, FINISH, LIST, MEASURE, RENDER, TOOLS, digest_text
 from environments.rubric import Rubric

@@ -21,7 +21,8 @@ from environments.base import Outcome, Script, play
 from environments.domains import _geometry_measure as measure
 from environments.domains import _geometry_model as model
 from environments.domains._geometry_judging import Judged, Target, judge
-from environments.domains._geometry_model import BadOperation, Model
+from environments.domains._geometry_kernel import BadOperation
+from environments.domains._geometry_model import Model
 from environments.domains._geometry_relations import holds
 from environments.domains._geometry_render import HEIGHT, WIDTH, render
 from environments.domains._geometry_task import FAMILIES, draw, unbuildable
