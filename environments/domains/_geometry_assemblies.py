@@ -136,6 +136,7 @@ def _enclosure(rng: Random, variant: tuple[int, str]) -> Problem:
     deeper = [
         edited(calls, first + i, at=[*places[i], -1], height=tall + wall + 2)[first + i] for i in range(num_posts)
     ]
+    across_port = {"plane": "xz", "offset": half(width)} if port == "front" else {"plane": "yz", "offset": half(length)}
     opposite = [corner[0], width - wall - 1, corner[2]] if port == "front" else [length - wall - 1, *corner[1:]]
     return Problem(
         asks=f"Model an open enclosure, one solid: outside {length} mm (x) by {width} mm (y) by {height} mm (z), a "
@@ -155,7 +156,7 @@ def _enclosure(rng: Random, variant: tuple[int, str]) -> Problem:
             edited(without(calls, *range(first, first + num_posts)), -1, minus=["port"]),
             tuple({**c, "arguments": {**c["arguments"], "radius": 2 * screw}} if i in range(first, first + num_posts)
                   else c for i, c in enumerate(calls)),
-            (*calls, call("mirror", name="case", plane="xz", offset=half(width))),
+            (*calls, call("mirror", name="case", **across_port)),
         ),
     )  # fmt: skip
 
