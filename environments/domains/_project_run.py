@@ -17,7 +17,7 @@ from typing import Any
 from environments.domains._project_kind import Case, Files
 from environments.verifying.judge import same
 
-MAX_ROUNDS = 20_000
+MAX_ROUNDS = 4_000
 _TICK = "__assay_tick__"
 Result = tuple[str, Any]
 """`("value", JSON data)` or `("error", the exception's name)`."""
@@ -95,6 +95,18 @@ def results(files: Files, cases: Sequence[Case]) -> list[Result]:
     """What each case gives, in order, in one loaded project."""
     call = load(files)
     return [call(target, args) for target, args in cases]
+
+
+def failures(files: Files, cases: Sequence[Case], right: Sequence[Result]) -> list[int] | None:
+    """The numbers of the cases that do not give the right result; None for a program that does not end."""
+    call, found = load(files), []
+    for number, (target, args) in enumerate(cases):
+        result = call(target, args)
+        if result == ("error", _TooLong.__name__):
+            return None
+        if not agrees(result, right[number]):
+            found.append(number)
+    return found
 
 
 def agrees(found: Result, right: Result) -> bool:
