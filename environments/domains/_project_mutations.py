@@ -1,7 +1,7 @@
 """Mistakes of programmers, put into right code through its syntax tree.
 
-    sites(files)         -> every place where some kind of mistake fits
-    mutate(files, site)  -> the file with the mistake in it
+    sites(files, path)   -> every place of a file where some kind of mistake fits
+    mutate(files, site)  -> that file with the mistake in it
 
 A site is no promise that behaviour changes: whoever uses it runs the mutant (`_project_run`) and throws equals away.
 To add a kind, yield it from one of the `_on_...` functions; everything else follows.
@@ -10,6 +10,7 @@ To add a kind, yield it from one of the `_on_...` functions; everything else fol
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from assay.records import record
@@ -44,50 +45,39 @@ class Site:
 
 @record
 class _Around:
-    """What a change may need to know: the function a node is in, and the modules with their public names."""
+    """What a change may need to know: variables by the name that is read, and the sources by dotted module name."""
 
     names: Mapping[int, tuple[str, ...]]
-    modules: Mapping[str, tuple[str, ...]]
+    modules: Mapping[str, str]
 
 
-def sites(files: Mapping[str, str]) -> list[Site]:
-    """Every place for a mistake, in a fixed order."""
-    modules = _modules(files)
-    found = []
-    for path, text in files.items():
-        found += [Site(kind=k, path=path, place=p, number=n) for k, p, n in _sites_of(text, modules)]
-    return found
-
-
-def mutate(files: Mapping[str, str], site: Site) -> str:
-    """The site's file with the mistake in it."""
-    tree = ast.parse(files[site.path])
-    around = _Around(names=_local_names(tree), modules=dict(_modules(files)))
-    for place, node in enumerate(ast.walk(tree)):
-        if place == site.place:
-            list(_changes(node, around))[site.number][1]()
-            break
-    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-
-
-@lru_cache(maxsize=512)
-def _sites_of(text: str, modules: tuple[tuple[str, tuple[str, ...]], ...]) -> list[tuple[str, int, int]]:
-    tree = ast.parse(text)
-    around = _Around(names=_local_names(tree), modules=dict(modules))
+def sites(files: Mapping[str, str], path: str) -> list[Site]:
+    """Every place for a mistake in a file, in a fixed order."""
+    tree = ast.parse(files[path])
+    around = _Around(names=_local_names(tree), modules=_modules(files))
     return [
-        (kind, place, number)
+        Site(kind=kind, path=path, place=place, number=number)
         for place, node in enumerate(ast.walk(tree))
         for number, (kind, _) in enumerate(_changes(node, around))
     ]
 
 
-def _modules(files: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Dotted module names with the functions and classes each defines."""
-    return tuple((path.removesuffix(".py").replace("/", "."), _defined(text)) for path, text in files.items())
+def mutate(files: Mapping[str, str], site: Site) -> str:
+    """The site's file with the mistake in it."""
+    tree = ast.parse(files[site.path])
+    names = _local_names(tree) if site.kind == "wrong_variable" else {}
+    node = next(islice(ast.walk(tree), site.place, None))
+    list(_changes(node, _Around(names=names, modules=_modules(files))))[site.number][1]()
+    return ast.unparse(tree) + "\n"
+
+
+def _modules(files: Mapping[str, str]) -> dict[str, str]:
+    return {path.removesuffix(".py").replace("/", "."): text for path, text in files.items()}
 
 
 @lru_cache(maxsize=512)
 def _defined(text: str) -> tuple[str, ...]:
+    """The functions and classes of a module."""
     kinds = (ast.FunctionDef, ast.ClassDef)
     return tuple(node.name for node in ast.parse(text).body if isinstance(node, kinds))
 
@@ -288,7 +278,7 @@ def _on_result(node: ast.Return) -> Iterator[Change]:
 
 def _on_import(node: ast.ImportFrom, around: _Around) -> Iterator[Change]:
     for place, alias in enumerate(node.names):
-        others = [name for name in around.modules.get(node.module or "", ()) if name != alias.name]
+        others = [name for name in _defined(around.modules.get(node.module or "", "")) if name != alias.name]
         for name in others[:1]:
             yield "wrong_import", _put(node.names, place, ast.alias(name, alias.name))
     if len(node.names) == 1 and node.module:

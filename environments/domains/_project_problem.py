@@ -7,7 +7,8 @@
 A mistake counts only when it was run and seen: on one visible case at least (bug), and on several hidden ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from functools import lru_cache
 from random import Random
 from typing import Any
@@ -76,7 +77,17 @@ class _Bench:
     cases: Sequence[Case]
     results: Sequence[Result]
     rng: Random
-    thrown: list[Site]
+    thrown: list[Site] = field(default_factory=list)
+    known: dict[str, dict[str, list[Site]]] = field(default_factory=dict)
+
+    def sites(self, path: str) -> dict[str, list[Site]]:
+        """The places for mistakes in a file, by kind."""
+        if path not in self.known:
+            by_kind: dict[str, list[Site]] = {}
+            for site in sites(self.right, path):
+                by_kind.setdefault(site.kind, []).append(site)
+            self.known[path] = by_kind
+        return self.known[path]
 
     def failing(self, overlay: Mapping[str, str], numbers: Sequence[int] | None = None) -> list[int] | None:
         """The cases (all, or these in this order) that go wrong with some files replaced; None if one never ends."""
@@ -125,18 +136,30 @@ def _bench(kind: Kind, values: Values, rng: Random, *, vendored: bool) -> _Bench
     cases = list(drawn.values())
     pairs = list(zip(cases, results(right, cases), strict=True))
     kept = [(c, r) for c, r in pairs if is_plain(r) and len(canonical_json([c, r])) < _MAX_CASE_CHARS]
-    return _Bench(right=right, cases=[c for c, _ in kept], results=[r for _, r in kept], rng=rng, thrown=[])
+    return _Bench(right=right, cases=[c for c, _ in kept], results=[r for _, r in kept], rng=rng)
 
 
-def _mistake(bench: _Bench, wanted: Sequence[Site], share: float, least: int = _MIN_TELLING) -> _Mistake | None:
-    """A mistake that enough cases notice, each kind of mistake equally likely; what is hardly noticed is thrown away."""
-    by_kind: dict[str, list[Site]] = {}
-    for site in wanted:
-        by_kind.setdefault(site.kind, []).append(site)
-    for _ in range(_NUM_TRIES if wanted else 0):
-        site = bench.rng.choice(by_kind[bench.rng.choice(sorted(by_kind))])
+def _mistake(
+    bench: _Bench,
+    paths: Sequence[str],
+    share: float,
+    *,
+    least: int = _MIN_TELLING,
+    kinds: Collection[str] = (),
+    known: Collection[str] = (),
+) -> _Mistake | None:
+    """A mistake that enough cases notice, each kind of a file equally likely; what is hardly noticed is thrown away.
+
+    `kinds`, if given, are the only ones; texts in `known` do not count.
+    """
+    for _ in range(_NUM_TRIES):
+        by_kind = bench.sites(bench.rng.choice(paths))
+        options = sorted(set(by_kind) & set(kinds or by_kind))
+        if not options:
+            continue
+        site = bench.rng.choice(by_kind[bench.rng.choice(options)])
         text = mutate(bench.right, site)
-        telling = bench.failing({site.path: text})
+        telling = None if text in known else bench.failing({site.path: text})
         if telling is None:
             continue
         if least <= len(telling) <= share * len(bench.cases):
@@ -147,15 +170,14 @@ def _mistake(bench: _Bench, wanted: Sequence[Site], share: float, least: int = _
 
 
 def _bug(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem | None:
-    places = sites(bench.right)
     contract = level == 3 and bench.rng.random() < 0.5
-    first_places = [site for site in places if site.kind in CONTRACT_KINDS] if contract else places
-    first = _mistake(bench, first_places, _MAX_SHARE[level])
+    paths = _modules(bench)
+    first = _mistake(bench, paths, _MAX_SHARE[level], kinds=CONTRACT_KINDS if contract else ())
     if first is None:
         return None
     # At level 3 the second mistake is in the project too; else it only serves as a repair that goes astray.
-    elsewhere = [site for site in places if (site.path != first.site.path) == (level == 3) and site != first.site]
-    second = _mistake(bench, elsewhere, _MAX_SHARE[level])
+    elsewhere = [path for path in paths if path != first.site.path] if level == 3 else [first.site.path]
+    second = _mistake(bench, elsewhere, _MAX_SHARE[level], known=[first.text])
     if second is None:
         return None
     overlay = {first.site.path: first.text, **({second.site.path: second.text} if level == 3 else {})}
@@ -163,6 +185,11 @@ def _bug(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem | Non
     mistakes = [first, second] if level == 3 else [first]
     shown = mistakes if bench.rng.random() < 0.5 else mistakes[:1]
     return _problem(bench, values, overlay, partly, mistakes, shown, [first.telling, second.telling])
+
+
+def _modules(bench: _Bench) -> list[str]:
+    """The files in which there is something to do."""
+    return [path for path in bench.right if not path.endswith(("__init__.py", "/errors.py"))]
 
 
 def _problem(
@@ -261,20 +288,15 @@ def _api_changes(bench: _Bench, library: str, num: int) -> list[ApiChange]:
 
 
 def _tests(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem | None:
-    places = sites(bench.right)
-    paths = [path for name, path in kind.module_paths(values, vendored=False).items() if name not in ("errors", "app")]
-    where = bench.rng.choice(paths)
-    own = [site for site in places if site.path == where]
-    found: dict[str, _Mistake] = {}
-    for _ in range(3 * _NUM_MUTANTS[level]):
-        least = max(2, int(_MIN_KILL_SHARE[level] * len(bench.cases)))
-        mistake = _mistake(bench, own, 0.9, least)
+    where = bench.rng.choice([path for path in _modules(bench) if not path.endswith("/app.py")])
+    least = max(2, int(_MIN_KILL_SHARE[level] * len(bench.cases)))
+    found: list[_Mistake] = []
+    while len(found) < _NUM_MUTANTS[level]:
+        mistake = _mistake(bench, [where], 0.9, least=least, known=[each.text for each in found])
         if mistake is None:
             return None
-        found.setdefault(mistake.text, mistake)
-        if len(found) == _NUM_MUTANTS[level]:
-            return _tests_problem(bench, values, where, list(found.values()))
-    return None
+        found.append(mistake)
+    return _tests_problem(bench, values, where, found)
 
 
 def _tests_problem(bench: _Bench, values: Values, where: str, found: Sequence[_Mistake]) -> Problem:
