@@ -1,12 +1,13 @@
 """Decides what an agent's project or tests are worth, in new sandboxes that the agent never touched.
 
-    repaired(...)   hidden cases as calls and JSON results: out of process
-    killed(...)     the agent's tests against right code in two forms and against each mutant, a sandbox and a process
-                    each; only how the process ended counts. The tests are the submission itself, and share that
-                    process with the code: in process
+repaired(...)   hidden cases as calls and JSON results: out of process
+killed(...)     the agent's tests against right code in two forms and against each mutant, a sandbox and a process
+                each; only how the process ended counts. The tests are the submission itself, and share that
+                process with the code: in process
 """
 
 import asyncio
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -72,6 +73,12 @@ async def repaired(
     return sum(result.gives(case["expected"]) for result, case in zip(found, cases, strict=True))
 
 
+def uses(left: Artifacts, package: str) -> bool:
+    """Whether any file imports from a package, as far as its text tells."""
+    pattern = re.compile(rf"^[ \t]*(from|import)[ \t]+{re.escape(package)}\b", re.MULTILINE)
+    return any(pattern.search(data.decode("utf-8", "replace")) for data in left.files.values())
+
+
 async def killed(
     sandboxes: Backend,
     left: Artifacts,
@@ -94,9 +101,7 @@ async def killed(
     return Killed(sound=True, num_killed=(await asyncio.gather(*map(passes, mutants))).count(False))
 
 
-async def _passes(
-    sandboxes: Backend, tests: Mapping[str, bytes], sources: Mapping[str, str], timeout_s: float
-) -> bool:
+async def _passes(sandboxes: Backend, tests: Mapping[str, bytes], sources: Mapping[str, str], timeout_s: float) -> bool:
     """Whether the tests end by themselves with success."""
     files: dict[str, str | bytes] = {**tests, **sources}
     sandbox = await sandboxes.create(SandboxSpec(files=files, limits=LIMITS, labels={"use": "verify"}))

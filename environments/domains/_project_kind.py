@@ -28,6 +28,8 @@ Case = tuple[str, list[Any]]
 Files = dict[str, str]
 
 _CONDITION = re.compile(r"[ \t]*#\?[ \t]*(\S+)[ \t]*$")
+_VALUE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_STAND_IN = "stand_in_"
 _LIBRARY_PACKAGE = "vendor"
 
 
@@ -62,7 +64,7 @@ class Kind:
 
     def module_paths(self, values: Values, *, vendored: bool) -> dict[str, str]:
         """Module name -> path, for example `{"stock": "shop/stock.py"}`."""
-        package = {name: values["pkg"] for name in self.modules}
+        package = dict.fromkeys(self.modules, values["pkg"])
         if vendored:
             package[self.library] = _LIBRARY_PACKAGE
         return {name: f"{package[name]}/{name}.py" for name in self.modules}
@@ -71,8 +73,12 @@ class Kind:
         """The right project: path -> source, in the layout that `ast.unparse` gives, so no file stands out."""
         lib = _LIBRARY_PACKAGE if vendored else values["pkg"]
         paths = self.module_paths(values, vendored=vendored)
-        made = {paths[name]: fill(text, {**values, "lib": lib}) for name, text in self.modules.items()}
-        made = {path: ast.unparse(ast.parse(text)) + "\n" for path, text in made.items()}
+        features = tuple(str(values[name]) if values[name] else "" for name in self.features)
+        drawn = {**values, "lib": lib}
+        made = {
+            paths[name]: Template(text).substitute(drawn)
+            for name, text in _laid_out(self.id, tuple(self.modules.items()), tuple(self.features), features)
+        }
         packages = {values["pkg"]: self.summary, lib: self.summary if lib == values["pkg"] else "Vendored packages."}
         return {**{f"{name}/__init__.py": f'"""{said}"""\n' for name, said in packages.items()}, **made}
 
@@ -83,8 +89,28 @@ class Kind:
 
 def fill(template: str, values: Values) -> str:
     """The template's lines whose conditions hold, with the values put in."""
+    return Template(_kept(template, values)).substitute(values)
+
+
+def _kept(template: str, values: Values) -> str:
     kept = [line for line, condition in _lines(template) if holds(condition, values)]
-    return Template("\n".join(kept)).substitute(values).strip() + "\n"
+    return "\n".join(kept).strip() + "\n"
+
+
+@lru_cache(maxsize=512)
+def _laid_out(
+    kind_id: str, modules: tuple[tuple[str, str], ...], names: tuple[str, ...], features: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """The modules with some features in the final layout, their values still to be put in."""
+    values = dict(zip(names, features, strict=True))
+    return [(name, _layout(_kept(text, values))) for name, text in modules]
+
+
+def _layout(text: str) -> str:
+    """As `ast.unparse` lays it out; to Python, a value that is still to come is a name."""
+    named = _VALUE.sub(lambda match: f"{_STAND_IN}{match.group(1) or match.group(2)}_0", text)
+    laid_out = ast.unparse(ast.parse(named)) + "\n"
+    return re.sub(rf"{_STAND_IN}(\w+?)_0", r"${\1}", laid_out)
 
 
 @lru_cache(maxsize=512)

@@ -520,13 +520,10 @@ def _graph_case(rng: Random, v: Values) -> Case:
     if rng.random() < 0.05:
         lines.append(rng.choice([f"a {v['mark']} a", f"a {v['mark']} b -1", "a b"]))
     one, other, third = rng.sample(names, 3)
-    question = rng.choice(
-        [
-            *[["way", one, other]] * 5,
-            *[["around", one], ["around", one, rng.randint(1, 2)], ["tour", one, other, third], ["groups"]],
-            *[["hubs"], ["hubs", 3], ["remote", one]],
-        ]
-    )
+    asked: list[list[Any]] = [["way", one, other]] * 5
+    asked += [["around", one], ["around", one, rng.randint(1, 2)], ["tour", one, other, third], ["groups"]]
+    asked += [["hubs"], ["hubs", 3], ["remote", one]]
+    question = rng.choice(asked)
     return f"{v['pkg']}.app:ask", [lines, *question]
 
 

@@ -25,8 +25,16 @@ CONTRACT_KINDS = frozenset(
 
 _BOUNDARY = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _FLIPPED = {
-    **{ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
-    **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
 }
 _OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv}
 _TWINS = {"min": "max", "max": "min", "any": "all", "all": "any", "startswith": "endswith", "find": "rfind"}
@@ -111,6 +119,10 @@ def _set(node: Any, name: str, value: Any) -> Callable[[], None]:
 
 def _put(items: list[Any], place: int, value: Any) -> Callable[[], None]:
     return lambda: items.__setitem__(place, value)
+
+
+def _drop_last(items: list[Any]) -> Callable[[], None]:
+    return lambda: items.__delitem__(-1)
 
 
 def _drop(block: list[ast.stmt], place: int) -> Callable[[], None]:
@@ -257,7 +269,7 @@ def _on_condition(node: ast.If | ast.While | ast.IfExp) -> Iterator[Change]:
 
 def _on_bool(node: ast.BoolOp) -> Iterator[Change]:
     yield "wrong_logic", _set(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
-    yield "lost_condition", lambda: node.values.pop()
+    yield "lost_condition", _drop_last(node.values)
 
 
 def _on_sign(node: ast.UnaryOp) -> Iterator[Change]:

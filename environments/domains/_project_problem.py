@@ -34,9 +34,9 @@ KINDS: tuple[Kind, ...] = (
     *_project_kinds_structures.KINDS,
     *_project_kinds_work.KINDS,
 )
-NUM_HIDDEN = 20
+NUM_HIDDEN = 18
 NUM_VISIBLE = 5
-_NUM_DRAWN = 40
+_NUM_DRAWN = 34
 _NUM_TRIES = 60
 _MAX_CASE_CHARS = 700
 # One to show, and two that stay hidden, so that knowing the shown one is not enough.
@@ -89,11 +89,17 @@ class _Bench:
             self.known[path] = by_kind
         return self.known[path]
 
-    def failing(self, overlay: Mapping[str, str], numbers: Sequence[int] | None = None) -> list[int] | None:
+    def fails(self, overlay: Mapping[str, str], numbers: Sequence[int]) -> bool:
+        """Whether any of these cases goes wrong with some files replaced."""
+        return bool(self.failing(overlay, numbers, most=1))
+
+    def failing(
+        self, overlay: Mapping[str, str], numbers: Sequence[int] | None = None, *, most: int | None = None
+    ) -> list[int] | None:
         """The cases (all, or these in this order) that go wrong with some files replaced; None if one never ends."""
         chosen = range(len(self.cases)) if numbers is None else numbers
         found = failures(
-            {**self.right, **overlay}, [self.cases[n] for n in chosen], [self.results[n] for n in chosen]
+            {**self.right, **overlay}, [self.cases[n] for n in chosen], [self.results[n] for n in chosen], most=most
         )
         return found if found is None else [chosen[place] for place in found]
 
@@ -203,8 +209,8 @@ def _problem(
 ) -> Problem | None:
     """The problem, if after choosing cases everything still shows that has to."""
     visible, hidden = _chosen(bench, [mistake.telling for mistake in shown], tellings)
-    seen, wrong = bench.failing(overlay, visible), bench.failing(overlay, hidden)
-    if not seen or not wrong or not bench.failing(partly, hidden):
+    wrong = bench.failing(overlay, hidden)
+    if not wrong or not bench.fails(overlay, visible) or not bench.fails(partly, hidden):
         return None
     return Problem(
         values=values,
@@ -228,7 +234,8 @@ def _chosen(
     shortest = [min(telling, key=lambda number: len(canonical_json(bench.cases[number]))) for telling in shown]
     told = {number for telling in tellings for number in telling}
     calm = [number for number in range(len(bench.cases)) if number not in told]
-    visible = list(dict.fromkeys([*shortest, *calm[: NUM_VISIBLE - len(shown)]]))
+    filled = [*calm[: NUM_VISIBLE - len(shown)], *sorted(told)[: max(0, 2 - len(calm))]]
+    visible = list(dict.fromkeys([*shortest, *filled]))
     rest = [number for number in range(len(bench.cases)) if number not in visible]
     first = [number for telling in tellings for number in [n for n in telling if n in rest][:6]]
     hidden = list(dict.fromkeys([*first, *rest]))[:NUM_HIDDEN]
@@ -250,7 +257,7 @@ def _upgrade(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem |
     bench.rng.shuffle(numbers)
     hidden, visible = sorted(numbers[:NUM_HIDDEN]), sorted(numbers[NUM_HIDDEN : NUM_HIDDEN + NUM_VISIBLE])
     wrong = bench.failing({**vendored, **old}, hidden)
-    if bench.failing(new.files) != [] or not wrong or not bench.failing({**vendored, **partly}, hidden):
+    if bench.failing(new.files) != [] or not wrong or not bench.fails({**vendored, **partly}, hidden):
         return None
     return Problem(
         values=values,
@@ -299,6 +306,12 @@ def _tests(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem | N
     return _tests_problem(bench, values, where, found)
 
 
+def _disguised(bench: _Bench, mistake: _Mistake, cases: Sequence[int]) -> str:
+    """The mutant in other words, so that no test can tell mutants from right code by their looks."""
+    text = rewritten({"": mistake.text})[""]
+    return text if bench.fails({mistake.site.path: text}, cases) else mistake.text
+
+
 def _tests_problem(bench: _Bench, values: Values, where: str, found: Sequence[_Mistake]) -> Problem:
     killers = [number for mistake in found for number in mistake.telling[:2]]
     hidden = sorted(set(killers))
@@ -313,6 +326,6 @@ def _tests_problem(bench: _Bench, values: Values, where: str, found: Sequence[_M
         num_already_right=0,
         mistakes=tuple(mistake.site.kind for mistake in found),
         where=where,
-        mutants=tuple(mistake.text for mistake in found),
+        mutants=tuple(_disguised(bench, mistake, hidden) if n % 2 else mistake.text for n, mistake in enumerate(found)),
         num_equal=len(bench.thrown),
     )

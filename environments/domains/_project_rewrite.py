@@ -1,4 +1,4 @@
-"""The same program in other words: right code that looks different, and the edits that lead from one text to another."""
+"""The same program in other words: right code that looks different, and the edits that lead from text to text."""
 
 import ast
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def _rewritten(text: str) -> str:
 
 
 class _OtherWords(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
         if ast.get_docstring(node) is not None:
             node.body = node.body[1:]
@@ -32,19 +32,19 @@ class _OtherWords(ast.NodeTransformer):
             each.id = f"the_{each.id}" if each.id in own else each.id
         return node
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) == 1 and (mirrored := _MIRRORED.get(type(node.ops[0]))):
             return ast.Compare(node.comparators[0], [mirrored()], [node.left])
         return node
 
-    def visit_If(self, node: ast.If) -> ast.AST:  # noqa: N802
+    def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
         if node.orelse and not isinstance(node.orelse[0], ast.If):
             return ast.If(ast.UnaryOp(ast.Not(), node.test), node.orelse, node.body)
         return node
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.target, ast.Name) and isinstance(node.value, ast.Constant):
             read = ast.Name(node.target.id, ast.Load())

@@ -61,7 +61,7 @@ class Loaded:
         self._rounds = 0
         module, _, name = target.partition(":")
         try:
-            value = getattr(self._load(module), name)(*marshal.loads(marshal.dumps(args)))
+            value = getattr(self._load(module), name)(*marshal.loads(marshal.dumps(list(args))))
             return "value", json.loads(json.dumps(value, allow_nan=False))
         except (Exception, _TooLong) as error:
             return "error", type(error).__name__
@@ -100,8 +100,13 @@ def results(files: Files, cases: Sequence[Case]) -> list[Result]:
     return [call(target, args) for target, args in cases]
 
 
-def failures(files: Files, cases: Sequence[Case], right: Sequence[Result]) -> list[int] | None:
-    """The numbers of the cases that do not give the right result; None for a program that does not end."""
+def failures(
+    files: Files, cases: Sequence[Case], right: Sequence[Result], *, most: int | None = None
+) -> list[int] | None:
+    """The numbers of the cases that do not give the right result, looking for at most so many.
+
+    None for a program that does not end.
+    """
     call, found = load(files), []
     for number, (target, args) in enumerate(cases):
         result = call(target, args)
@@ -109,6 +114,8 @@ def failures(files: Files, cases: Sequence[Case], right: Sequence[Result]) -> li
             return None
         if not agrees(result, right[number]):
             found.append(number)
+        if len(found) == most:
+            break
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from assay.records import TaskSpec
 from environments.base import Script, Solutions
 from environments.domains._project_rewrite import hunks
-from environments.domains._project_visible import RUN_TESTS, test_text
+from environments.domains._project_visible import RUN_TESTS, as_tests
 from environments.tools import say_call
 
 _MAX_CALLS = 12
@@ -48,7 +48,7 @@ def repair_solutions(task: TaskSpec) -> Solutions:
 def tests_solutions(task: TaskSpec) -> Solutions:
     """Of a module that needs tests."""
     path, cases = task.public["tests"], task.hidden["cases"]
-    full = test_text(cases)
+    full = as_tests(cases)
     module = task.public["module"]
     source = task.public["files"][module]
     empty = "import unittest\n\n\nclass Tests(unittest.TestCase):\n\n    def test_nothing(self):\n        pass\n"
@@ -72,8 +72,8 @@ def tests_solutions(task: TaskSpec) -> Solutions:
             _written({path: "import unittest\n\n\nclass Tests(unittest.TestCase:\n"}),
             _written({path: f"import {module.removesuffix('.py').replace('/', '.')}\n"}),
         ),
-        equivalent=(_written({path: full}), _written({path: test_text(cases, table=True)})),
-        ladder=(_written({path: test_text(cases[: max(1, len(cases) // 3)])}), _written({path: empty})),
+        equivalent=(_written({path: full}), _written({path: as_tests(cases, table=True)})),
+        ladder=(_written({path: as_tests(cases[: max(1, len(cases) // 3)])}), _written({path: empty})),
     )
 
 
@@ -145,5 +145,3 @@ def _without_feature(files: Mapping[str, str], changed: Mapping[str, str]) -> di
 
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-
-

@@ -34,7 +34,9 @@ class Upgrade:
 def candidates(files: Mapping[str, str], library: str) -> list[ApiChange]:
     """Changes to what the project uses of the library at path `library`, in a fixed order."""
     trees = {path: ast.parse(text) for path, text in files.items()}
-    used = {alias.name for path, tree in trees.items() if path != library for alias in _imported(tree, _dotted(library))}
+    used = {
+        alias.name for path, tree in trees.items() if path != library for alias in _imported(tree, _dotted(library))
+    }
     shadowed = _shadowed(trees)
     found = []
     for node in trees[library].body:
@@ -49,10 +51,12 @@ def candidates(files: Mapping[str, str], library: str) -> list[ApiChange]:
 
 def upgraded(files: Mapping[str, str], library: str, changes: Sequence[ApiChange]) -> Upgrade:
     """Everything in version 2."""
-    trees = {path: ast.parse(text) for path, text in files.items()}
+    names = [change.name for change in changes]
+    touched = {path: text for path, text in files.items() if path == library or any(name in text for name in names)}
+    trees = {path: ast.parse(text) for path, text in touched.items()}
     notes = [_ACTS[change.kind](trees, library, change.name) for change in changes]
     texts = {path: ast.unparse(ast.fix_missing_locations(tree)) + "\n" for path, tree in trees.items()}
-    return Upgrade(files=texts, notes=tuple(notes))
+    return Upgrade(files={**files, **texts}, notes=tuple(notes))
 
 
 def _dotted(path: str) -> str:
@@ -177,7 +181,7 @@ class _Unwrap(ast.NodeTransformer):
         for tree in trees.values():
             self.visit(tree)
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         return ast.Subscript(node, ast.Constant("value"), ast.Load()) if _is(node.func, self._name) else node
 

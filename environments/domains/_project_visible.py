@@ -1,4 +1,4 @@
-"""What an agent finds in its sandbox besides the sources: a README, visible tests, a changelog; and what it is asked."""
+"""What an agent finds in its sandbox besides sources: a README, visible tests, a changelog; and what it is asked."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ def plain(value):
 _SYSTEM = "You work on small Python projects in a sandbox, with tools. Python's standard library is all there is."
 
 
-def test_text(cases: Sequence[Mapping[str, Any]], *, table: bool = False) -> str:
+def as_tests(cases: Sequence[Mapping[str, Any]], *, table: bool = False) -> str:
     """A test file that checks cases, each in a test of its own or all in one table."""
     names: dict[str, list[str]] = {}
     for case in cases:
@@ -51,7 +51,7 @@ def project_files(kind: Kind, task_kind: str, problem: Problem) -> Files:
         shown["vendor/CHANGELOG.md"] = "\n".join(lines)
     tests = {"tests/__init__.py": ""}
     if task_kind != "tests":
-        tests["tests/test_project.py"] = test_text(problem.visible)
+        tests["tests/test_project.py"] = as_tests(problem.visible)
     return {**shown, **problem.broken, **tests}
 
 
@@ -93,9 +93,9 @@ def _asked_upgrade(level: int, problem: Problem, tests: str) -> str:
 
 def _asked_tests(level: int, problem: Problem, tests: str) -> str:
     return (
-        f"The code is right. Write tests for `{problem.where}` with unittest into `{tests}`. They must pass on this code, "
-        f"however it is written, and fail when the module has a mistake: they will be run on {len(problem.mutants)} "
-        f"versions of the module that have one each. Only `{tests}` and other files in `tests/` count."
+        f"The code is right. Write tests for `{problem.where}` with unittest into `{tests}`. They must pass on this "
+        f"code, however it is written, and fail when the module has a mistake: they will be run on "
+        f"{len(problem.mutants)} versions of the module that have one each. Only `{tests}` and other files in `tests/` count."
     )
 
 

@@ -26,10 +26,11 @@ from environments import artifacts
 from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Solutions
 from environments.domains import _project_problem as problems
 from environments.domains._common import task_id, task_rng
-from environments.domains._project_checks import LIMITS, killed, repaired
+from environments.domains._project_checks import LIMITS, killed, repaired, uses
 from environments.domains._project_kind import Kind
 from environments.domains._project_problem import Problem
 from environments.domains._project_rewrite import rewritten
+from environments.domains._project_run import Result, failures
 from environments.domains._project_scripts import repair_solutions, tests_solutions
 from environments.domains._project_visible import examples, project_files, question
 from environments.rubric import Rubric
@@ -98,7 +99,7 @@ class ProjectRepair(Domain):
 
     def card(self) -> Card:
         return Card(
-            summary="Small Python projects of several files: repair them, move them to a new library, write their tests",
+            summary="Small Python projects of several files: repair them, upgrade a library, write their tests",
             value="Finds and corrects faults across the files of a project, with a shell, an editor and tests",
             kind="code",
             source=Source(name="assay", licence="Apache-2.0", version=self.version),
@@ -131,7 +132,11 @@ class ProjectRepair(Domain):
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
         collected = "tests/*.py" if task.public["task_kind"] == "tests" else f"{task.public['package']}/*.py"
         spec = SandboxSpec(
-            files=dict(task.public["files"]), limits=LIMITS, labels={"task": task.id, "use": "episode"}
+            files=dict(task.public["files"]),
+            limits=LIMITS,
+            # A file that is edited within a second and keeps its size would be run from its old bytecode.
+            env={"PYTHONDONTWRITEBYTECODE": "1"},
+            labels={"task": task.id, "use": "episode"},
         )
         return await Workbench.open(task, sandboxes, spec, [collected])
 
@@ -151,9 +156,10 @@ class ProjectRepair(Domain):
         vendored = {path: text for path, text in task.public["files"].items() if path.startswith("vendor/")}
         left = artifacts.read(outcome.submission)
         num_right = await repaired(sandboxes, left, package, vendored, cases, self.config.timeout_s)
-        passed = num_right == len(cases)
+        gates = {"uses_library": uses(left, "vendor")} if task.public["task_kind"] == "upgrade" else {}
+        passed = num_right == len(cases) and all(gates.values())
         gained = 1.0 if passed else max(0.0, (num_right - base) / max(1, len(cases) - base))
-        return self._scored(task, outcome, gained, passed, f"{num_right} of {len(cases)} cases, {base} before")
+        return self._scored(task, outcome, gained, passed, f"{num_right} of {len(cases)} cases, {base} before", gates)
 
     async def _verify_tests(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         files, where, mutants = task.public["files"], task.public["module"], task.hidden["mutants"]
@@ -252,8 +258,9 @@ def _own(problem: Problem, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _hidden(task_kind: TaskKind, problem: Problem) -> dict[str, Any]:
-    right, told = _own(problem, problem.right), {"cases": [dict(case) for case in problem.hidden]}
-    told |= {"mistakes": [*problem.mistakes, problem.where]}
+    right = _own(problem, problem.right)
+    cases = [dict(case) for case in problem.hidden]
+    told: dict[str, Any] = {"cases": cases, "mistakes": [*problem.mistakes, problem.where]}
     if task_kind == "tests":
         return {**told, "mutants": list(problem.mutants), "forms": rewritten(right)}
     partly = _own(problem, problem.partly)
@@ -286,8 +293,8 @@ def _tests_faults(task: TaskSpec) -> list[str]:
 def _blind(problem: Problem) -> dict[str, Any]:
     """Hidden cases that cannot tell the broken project from the right one."""
     calls = [(case["target"], case["args"]) for case in problem.hidden]
-    right = [("value", case["expected"]) for case in problem.hidden]
-    wrong = problems.failures(problem.broken, calls, right) or []
+    right: list[Result] = [("value", case["expected"]) for case in problem.hidden]
+    wrong = failures(problem.broken, calls, right) or []
     cases = [dict(case) for number, case in enumerate(problem.hidden) if number not in wrong]
     return {"cases": cases, "num_already_right": len(cases)}
 
