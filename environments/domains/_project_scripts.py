@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.records import TaskSpec
 from environments.base import Script, Solutions
-from environments.domains._project_rewrite import hunks
+from environments.domains._project_rewrite import hunks, rewritten
 from environments.domains._project_visible import RUN_TESTS, as_tests
 from environments.tools import say_call
 
@@ -21,6 +21,7 @@ def repair_solutions(task: TaskSpec) -> Solutions:
     """Of a bug or an upgrade."""
     files, hidden = task.public["files"], task.hidden
     solution, partly = hidden["solution"], hidden["partly"]
+    own = {path: text for path, text in files.items() if path.startswith(f"{task.public['package']}/")}
     changed = {path: text for path, text in solution.items() if files.get(path) != text}
     half = _written({path: text for path, text in partly.items() if files.get(path) != text})
     special = _written(_special_cased(task))
@@ -38,7 +39,7 @@ def repair_solutions(task: TaskSpec) -> Solutions:
         ),
         equivalent=(
             _written(changed),
-            _written({path: text for path, text in hidden["other"].items() if files.get(path) != text}),
+            _written(rewritten({**own, **solution})),
             (_in_shell(changed) + "\n" + say_call("finish"),),
         ),
         ladder=(half, special),

@@ -95,7 +95,8 @@ def _asked_tests(level: int, problem: Problem, tests: str) -> str:
     return (
         f"The code is right. Write tests for `{problem.where}` with unittest into `{tests}`. They must pass on this "
         f"code, however it is written, and fail when the module has a mistake: they will be run on "
-        f"{len(problem.mutants)} versions of the module that have one each. Only `{tests}` and other files in `tests/` count."
+        f"{len(problem.mutants)} versions of the module that have one each. "
+        f"Only `{tests}` and other files in `tests/` count."
     )
 
 

@@ -11,6 +11,7 @@ Outcome: the share of what was wrong before and is right now, so leaving the pro
 few turns, valid actions, recovery; paid only on a pass.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from random import Random
@@ -44,9 +45,9 @@ _PLANS: tuple[tuple[TaskKind, int], ...] = (
     *(("bug", 1), ("upgrade", 3), ("bug", 2), ("tests", 3)),
 )
 _HIDDEN_KEYS = {
-    "bug": ("cases", "num_already_right", "solution", "other", "partly"),
-    "upgrade": ("cases", "num_already_right", "solution", "other", "partly"),
-    "tests": ("cases", "mutants", "forms"),
+    "bug": ("cases", "num_already_right", "solution", "partly"),
+    "upgrade": ("cases", "num_already_right", "solution", "partly"),
+    "tests": ("cases", "mutants"),
 }
 _JUDGED: Mapping[str, Judging] = {"bug": "out_of_process", "upgrade": "out_of_process", "tests": "in_process"}
 _RUBRIC = Rubric(outcome={"outcome": 1.0}, process={"steps": 1.0, "valid_actions": 1.0, "recovery": 1.0})
@@ -164,9 +165,10 @@ class ProjectRepair(Domain):
     async def _verify_tests(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         files, where, mutants = task.public["files"], task.public["module"], task.hidden["mutants"]
         left = artifacts.read(outcome.submission)
-        wrong = [{**files, where: text} for text in mutants]
-        sources = [_sources(each) for each in (files, {**files, **task.hidden["forms"]}, *wrong)]
-        seen = await killed(sandboxes, left, sources[:2], sources[2:], self.config.timeout_s)
+        right = _sources(files)
+        wrong = [{**right, where: text} for text in mutants]
+        other = await asyncio.to_thread(rewritten, right)
+        seen = await killed(sandboxes, left, [right, other], wrong, self.config.timeout_s)
         passed = seen.sound and seen.num_killed == len(mutants)
         note = f"{seen.num_killed} of {len(mutants)} mutants noticed"
         return self._scored(
@@ -262,13 +264,12 @@ def _hidden(task_kind: TaskKind, problem: Problem) -> dict[str, Any]:
     cases = [dict(case) for case in problem.hidden]
     told: dict[str, Any] = {"cases": cases, "mistakes": [*problem.mistakes, problem.where]}
     if task_kind == "tests":
-        return {**told, "mutants": list(problem.mutants), "forms": rewritten(right)}
+        return {**told, "mutants": list(problem.mutants)}
     partly = _own(problem, problem.partly)
     return {
         **told,
         "num_already_right": problem.num_already_right,
         "solution": {path: text for path, text in right.items() if problem.broken.get(path) != text},
-        "other": rewritten(right),
         "partly": {path: text for path, text in partly.items() if problem.broken.get(path) != text},
     }
 
@@ -305,7 +306,7 @@ def _random_reference(problem: Problem, rng: Random) -> dict[str, Any]:
     names = sorted({case["target"].split(":")[1] for case in problem.hidden})
     code = "import random\n" + "".join(f"\n\ndef {name}(*args):\n    return random.randrange(4)\n" for name in names)
     cases = [{**case, "expected": rng.randrange(4)} for case in problem.hidden]
-    return {"cases": cases, "num_already_right": 0, "solution": {app: code}, "other": {app: code}}
+    return {"cases": cases, "num_already_right": 0, "solution": {app: code}}
 
 
 def _repaired_text(problem: Problem) -> str:
