@@ -8,7 +8,7 @@ A mistake counts only when it was run and seen: on one visible case at least (bu
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from random import Random
 from typing import Any
@@ -252,13 +252,17 @@ def _upgrade(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem |
     package = f"{values['pkg']}/"
     vendored = {path: text for path, text in new.files.items() if not path.startswith(package)}
     old = {path: text for path, text in bench.right.items() if path.startswith(package)}
-    partly = upgraded(bench.right, library, changes[:-1]).files if level > 1 else bench.right
+    if level > 1:
+        partly = upgraded(bench.right, library, changes[:-1]).files
+    else:
+        slip = _mistake(replace(bench, right=dict(new.files), known={}), list(old), 1.0)
+        partly = {**new.files, slip.site.path: slip.text} if slip else {}
     partly = {path: text for path, text in partly.items() if path.startswith(package)}
     numbers = list(range(len(bench.cases)))
     bench.rng.shuffle(numbers)
     hidden, visible = sorted(numbers[:NUM_HIDDEN]), sorted(numbers[NUM_HIDDEN : NUM_HIDDEN + NUM_VISIBLE])
     wrong = bench.failing({**vendored, **old}, hidden)
-    if bench.failing(new.files) != [] or not wrong or not bench.fails({**vendored, **partly}, hidden):
+    if not wrong or bench.fails(new.files, range(len(bench.cases))) or not bench.fails({**vendored, **partly}, hidden):
         return None
     return Problem(
         values=values,
