@@ -1,7 +1,7 @@
 """Mistakes of programmers, put into right code through its syntax tree.
 
-    sites(files, path)   -> every place of a file where some kind of mistake fits
-    mutate(files, site)  -> that file with the mistake in it
+    Mutator(files, path).sites         -> every place of a file where some kind of mistake fits
+    Mutator(files, path).mutant(site)  -> that file with the mistake in it
 
 A site is no promise that behaviour changes: whoever uses it runs the mutant (`_project_run`) and throws equals away.
 To add a kind, yield it from one of the `_on_...` functions; everything else follows.
@@ -10,7 +10,6 @@ To add a kind, yield it from one of the `_on_...` functions; everything else fol
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from assay.records import record
@@ -59,24 +58,44 @@ class _Around:
     modules: Mapping[str, str]
 
 
-def sites(files: Mapping[str, str], path: str) -> list[Site]:
-    """Every place for a mistake in a file, in a fixed order."""
-    tree = ast.parse(files[path])
-    around = _Around(names=_local_names(tree), modules=_modules(files))
-    return [
-        Site(kind=kind, path=path, place=place, number=number)
-        for place, node in enumerate(ast.walk(tree))
-        for number, (kind, _) in enumerate(_changes(node, around))
-    ]
+class Mutator:
+    """Makes mutants of one file of a project; the file itself stays as it is."""
+
+    def __init__(self, files: Mapping[str, str], path: str) -> None:
+        self._tree = ast.parse(files[path])
+        self._nodes = list(ast.walk(self._tree))
+        self._around = _Around(names=_local_names(self._tree), modules=_modules(files))
+        self.sites = [
+            Site(kind=kind, path=path, place=place, number=number)
+            for place, node in enumerate(self._nodes)
+            for number, (kind, _) in enumerate(_changes(node, self._around))
+        ]
+        """Every place for a mistake, in a fixed order."""
+
+    def mutant(self, site: Site) -> str:
+        """The file with the mistake in it."""
+        node = self._nodes[site.place]
+        undo = _memory(node, 3)
+        try:
+            list(_changes(node, self._around))[site.number][1]()
+            return ast.unparse(self._tree) + "\n"
+        finally:
+            for owner, name, value, items in undo:
+                setattr(owner, name, value)
+                if isinstance(value, list):
+                    value[:] = items
 
 
-def mutate(files: Mapping[str, str], site: Site) -> str:
-    """The site's file with the mistake in it."""
-    tree = ast.parse(files[site.path])
-    names = _local_names(tree) if site.kind == "wrong_variable" else {}
-    node = next(islice(ast.walk(tree), site.place, None))
-    list(_changes(node, _Around(names=names, modules=_modules(files))))[site.number][1]()
-    return ast.unparse(tree) + "\n"
+def _memory(node: ast.AST, depth: int) -> list[tuple[ast.AST, str, Any, list[Any]]]:
+    """The fields of a node and of those below it, so that any change there can be taken back."""
+    found = []
+    for name, value in ast.iter_fields(node):
+        items = list(value) if isinstance(value, list) else []
+        found.append((node, name, value, items))
+        for below in items or [value]:
+            if depth and isinstance(below, ast.AST) and not isinstance(below, ast.expr_context):
+                found += _memory(below, depth - 1)
+    return found
 
 
 def _modules(files: Mapping[str, str]) -> dict[str, str]:

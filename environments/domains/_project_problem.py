@@ -23,7 +23,7 @@ from environments.domains import (
     _project_kinds_work,
 )
 from environments.domains._project_kind import Case, Files, Kind, Values
-from environments.domains._project_mutations import CONTRACT_KINDS, Site, mutate, sites
+from environments.domains._project_mutations import CONTRACT_KINDS, Mutator, Site
 from environments.domains._project_rewrite import rewritten
 from environments.domains._project_run import Result, failures, is_plain, results
 from environments.domains._project_upgrade import ApiChange, candidates, upgraded
@@ -78,16 +78,16 @@ class _Bench:
     results: Sequence[Result]
     rng: Random
     thrown: list[Site] = field(default_factory=list)
-    known: dict[str, dict[str, list[Site]]] = field(default_factory=dict)
+    mutators: dict[str, Mutator] = field(default_factory=dict)
 
     def sites(self, path: str) -> dict[str, list[Site]]:
         """The places for mistakes in a file, by kind."""
-        if path not in self.known:
-            by_kind: dict[str, list[Site]] = {}
-            for site in sites(self.right, path):
-                by_kind.setdefault(site.kind, []).append(site)
-            self.known[path] = by_kind
-        return self.known[path]
+        if path not in self.mutators:
+            self.mutators[path] = Mutator(self.right, path)
+        by_kind: dict[str, list[Site]] = {}
+        for site in self.mutators[path].sites:
+            by_kind.setdefault(site.kind, []).append(site)
+        return by_kind
 
     def fails(self, overlay: Mapping[str, str], numbers: Sequence[int]) -> bool:
         """Whether any of these cases goes wrong with some files replaced."""
@@ -165,7 +165,7 @@ def _mistake(
         if not options:
             continue
         site = bench.rng.choice(by_kind[bench.rng.choice(options)])
-        text = mutate(bench.right, site)
+        text = bench.mutators[site.path].mutant(site)
         telling = None if text in known else bench.failing({site.path: text}, most=most)
         if telling is None:
             continue
@@ -255,7 +255,7 @@ def _upgrade(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem |
     if level > 1:
         partly = upgraded(bench.right, library, changes[:-1]).files
     else:
-        slip = _mistake(replace(bench, right=dict(new.files), known={}), list(old), 1.0)
+        slip = _mistake(replace(bench, right=dict(new.files), mutators={}), list(old), 1.0)
         partly = {**new.files, slip.site.path: slip.text} if slip else {}
     partly = {path: text for path, text in partly.items() if path.startswith(package)}
     numbers = list(range(len(bench.cases)))

@@ -37,15 +37,16 @@ def candidates(files: Mapping[str, str], library: str) -> list[ApiChange]:
     used = {
         alias.name for path, tree in trees.items() if path != library for alias in _imported(tree, _dotted(library))
     }
-    shadowed = _shadowed(trees)
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    shadowed = _shadowed(nodes)
     found = []
     for node in trees[library].body:
         if isinstance(node, ast.FunctionDef) and node.name in used and node.name not in shadowed:
-            found += [ApiChange(kind=kind, name=node.name) for kind in _fitting(node, trees, library)]
+            found += [ApiChange(kind=kind, name=node.name) for kind in _fitting(node, nodes, trees[library])]
         if isinstance(node, ast.ClassDef) and node.name in used:
             found.append(ApiChange(kind="renamed", name=node.name))
             methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
-            found += [ApiChange(kind="renamed_method", name=m) for m in methods if _only_there(m, trees)]
+            found += [ApiChange(kind="renamed_method", name=m) for m in methods if _only_there(m, nodes)]
     return found
 
 
@@ -72,16 +73,14 @@ def _imported(tree: ast.Module, module: str) -> list[ast.alias]:
     ]
 
 
-def _shadowed(trees: Trees) -> set[str]:
+def _shadowed(nodes: Sequence[ast.AST]) -> set[str]:
     """Names that are also variables or parameters somewhere: changing them by name would hit these too."""
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
-def _only_there(method: str, trees: Trees) -> bool:
+def _only_there(method: str, nodes: Sequence[ast.AST]) -> bool:
     """Whether a method's name is defined once, is used, and is nothing that builtin types have too."""
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     defined = sum(isinstance(node, ast.FunctionDef) and node.name == method for node in nodes)
     used = any(isinstance(node, ast.Attribute) and node.attr == method for node in nodes)
     known = any(hasattr(kind, method) for kind in (list, dict, str, set, tuple))
@@ -97,13 +96,11 @@ def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _fitting(node: ast.FunctionDef, trees: Trees, library: str) -> list[str]:
+def _fitting(node: ast.FunctionDef, nodes: Sequence[ast.AST], library: ast.Module) -> list[str]:
     """Kinds of change that a function can have."""
-    calls = _calls({path: tree for path, tree in trees.items() if path != library}, node.name)
+    calls = [each for each in nodes if isinstance(each, ast.Call) and _is(each.func, node.name)]
     arguments, num_defaults = node.args.args, len(node.args.defaults)
-    called_only = sum(_is(each, node.name) for tree in trees.values() for each in ast.walk(tree)) == len(
-        _calls(trees, node.name)
-    )
+    called_only = sum(_is(each, node.name) for each in nodes) == len(calls)
     kinds = ["renamed"]
     if not calls or not called_only:
         return kinds
@@ -115,7 +112,7 @@ def _fitting(node: ast.FunctionDef, trees: Trees, library: str) -> list[str]:
         kinds.append("wrapped_result")
     if num_defaults == 1 and any(len(call.args) + len(call.keywords) < len(arguments) for call in calls):
         kinds.append("required_parameter")
-    own = {each.name for each in trees[library].body if isinstance(each, (ast.FunctionDef, ast.ClassDef))} - {node.name}
+    own = {each.name for each in library.body if isinstance(each, (ast.FunctionDef, ast.ClassDef))} - {node.name}
     if not any(isinstance(each, ast.Name) and each.id in own for each in ast.walk(node)):
         kinds.append("moved")
     return kinds
