@@ -75,10 +75,10 @@ def _unique(lines: list[str], first: int, last: int, wanted: str, text: str) -> 
     """The lines with as many before them as make them unique in the text, and what replaces them."""
     start = first
     while True:
-        piece = "".join(lines[start:last])
-        if piece and text.count(piece) == 1:
-            return piece, "".join(lines[start:first]) + wanted
+        piece, put = "".join(lines[start:last]), "".join(lines[start:first]) + wanted
+        if piece and text.find(piece) == text.rfind(piece):
+            return piece, put
         if start == 0:
             # The head of a file repeats later on: the whole text as it is now is unique in any case.
-            return text, wanted + text[len(piece) :]
+            return text, put + text[len(piece) :]
         start -= 1
