@@ -258,16 +258,18 @@ def _upgrade(kind: Kind, bench: _Bench, values: Values, level: int) -> Problem |
         slip = _mistake(replace(bench, right=dict(new.files), mutators={}), list(old), 1.0)
         partly = {**new.files, slip.site.path: slip.text} if slip else {}
     partly = {path: text for path, text in partly.items() if path.startswith(package)}
-    numbers = list(range(len(bench.cases)))
-    bench.rng.shuffle(numbers)
-    hidden, visible = sorted(numbers[:NUM_HIDDEN]), sorted(numbers[NUM_HIDDEN : NUM_HIDDEN + NUM_VISIBLE])
-    wrong = bench.failing({**vendored, **old}, hidden)
-    if not wrong or bench.fails(new.files, range(len(bench.cases))) or not bench.fails({**vendored, **partly}, hidden):
+    broken = {**vendored, **old}
+    telling = bench.failing(broken) or []
+    if len(telling) < _MIN_TELLING or bench.fails(new.files, range(len(bench.cases))):
+        return None
+    visible, hidden = _chosen(bench, [telling], [telling])
+    wrong = bench.failing(broken, hidden)
+    if not wrong or not bench.fails({**vendored, **partly}, hidden):
         return None
     return Problem(
         values=values,
         right=dict(new.files),
-        broken={**vendored, **old},
+        broken=broken,
         partly={**vendored, **partly},
         visible=tuple(map(bench.told, visible)),
         hidden=tuple(map(bench.told, hidden)),
