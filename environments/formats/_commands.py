@@ -4,6 +4,7 @@ apt-get update && apt-get install -y git && mkdir -p out   ->   mkdir -p out    
 pip install numpy                                          ->   Need: ... has no numpy
 """
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -14,54 +15,7 @@ PYTHON_PACKAGES = {"pytest", "pytest-json-ctrf", "pip", "setuptools", "wheel", "
 # Debian's names for what a sandbox shows anyway, whatever this machine calls its Python.
 _SHOWN = {"python3", "python3-minimal", "python-is-python3", "python3-pip", "python3-venv", "python3-pytest", "bash"}
 _JOINTS = ("&&", ";", "||", "\n")
-_RUN = set(
-    [
-        "mkdir",
-        "touch",
-        "chmod",
-        "cp",
-        "mv",
-        "rm",
-        "ln",
-        "echo",
-        "printf",
-        "cat",
-        "sed",
-        "head",
-        "tail",
-        "seq",
-        "sort",
-        "tr",
-        "cut",
-        "wc",
-        "true",
-        "test",
-        "[",
-        "cd",
-        "export",
-        "set",
-        "python3",
-        "python",
-        "bash",
-        "sh",
-        "gcc",
-        "cc",
-        "make",
-        "git",
-        "tar",
-        "gzip",
-        "gunzip",
-        "unzip",
-        "tee",
-        "find",
-        "xargs",
-        "date",
-        "base64",
-        "awk",
-        "grep",
-        "install",
-    ]
-)
+_RUN = {"mkdir", "touch", "chmod", "cp", "mv", "rm", "ln", "echo", "printf", "cat", "sed", "head", "tail", "seq", "sort", "tr", "cut", "wc", "true", "test", "[", "cd", "export", "set", "tee", "find", "python3", "python", "bash", "sh", "gcc", "cc", "make", "git", "tar", "gzip", "gunzip", "unzip", "xargs", "date", "base64", "awk", "grep", "install"}  # fmt: skip
 _FETCHERS = {"curl", "wget", "npm", "npx", "yarn", "pnpm", "cargo", "go", "conda", "gem", "docker", "rustup", "uvx"}
 _CACHES = re.compile(r"^/(var/(lib/apt|cache|log)|root/\.cache|tmp)(/|$)")
 _FREE = re.compile(r"^/(dev/(null|stdout|stderr)$|tmp(/|$)|usr/|bin/|opt/python/)")
@@ -69,7 +23,8 @@ _ASSIGNED = re.compile(r"^\w+=")
 _FLAGS_WITH_VALUE = {"-i", "--index-url", "--extra-index-url", "-t", "--target-release", "-o", "-c", "--python", "-p"}
 _CALL = re.compile(
     r"(?:^|&&|\|\||[;|(`]|\bthen\b|\bif\b|\bdo\b|\bsudo\b|!)\s*(?:sudo\s+)?(?:\w+=\S*\s+)*"
-    r"(apt-get|apt|pip3?|python3? -m pip|uvx?|curl|wget|npm|npx|yarn|pnpm|cargo|conda|gem|docker|rustup|git)\s+([^\n;&|)`]*)"
+    r"(apt-get|apt|pip3?|python3? -m pip|uvx?|curl|wget|npm|npx|yarn|pnpm|cargo|conda|gem|docker|rustup|git)"
+    r"\s+([^\n;&|)`]*)"
 )
 
 
@@ -182,9 +137,8 @@ def _check_install(words: Sequence[str]) -> bool:
 
 def _check_apt(rest: Sequence[str]) -> bool:
     action, *packages = _plain(rest) or [""]
-    if action in ("install", "build-dep"):
-        if missing := [each for each in packages if not has_package(each)]:
-            raise Need(f"this machine has no {', '.join(missing)} and a sandbox has no network")
+    if action in ("install", "build-dep") and (missing := [each for each in packages if not has_package(each)]):
+        raise Need(f"this machine has no {', '.join(missing)} and a sandbox has no network")
     return True
 
 
@@ -223,7 +177,7 @@ def _check_fetch(rest: str) -> bool:
 
 def _values(words: Sequence[str], flags: Sequence[str]) -> list[str]:
     spread = [part for word in words for part in (word.split("=", 1) if word.startswith("--with=") else [word])]
-    return [value for flag, value in zip(spread, spread[1:], strict=False) if flag in flags]
+    return [value for flag, value in itertools.pairwise(spread) if flag in flags]
 
 
 def _plain(words: Sequence[str]) -> list[str]:

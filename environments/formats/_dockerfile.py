@@ -21,16 +21,14 @@ from environments.formats._faults import Unusable, unsupported
 
 DEFAULT_DIR = "/app"
 _NAMES = r"(debian|ubuntu|python|buildpack-deps|[\w.-]+/t-bench/(ubuntu|python)[\w.-]*)"
-_PLAIN = re.compile(
-    rf"^((docker\.io/)?(library/)?|ghcr\.io/|mcr\.microsoft\.com/devcontainers/)?{_NAMES}(:[\w.-]+)?(@sha256:\w+)?$"
-)
+_PLAIN = re.compile(rf"^((docker\.io/)?(library/)?|ghcr\.io/)?{_NAMES}(:[\w.-]+)?(@sha256:\w+)?$")
 _IGNORED = ("LABEL", "EXPOSE", "MAINTAINER", "CMD", "STOPSIGNAL", "USER", "SHELL")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::-([^}]*))?\}|(\w+))")
 
 
 @record
 class Recipe:
-    """What a Dockerfile makes. `copies` are (destination, absolute; path in the context); `commands` are run in turn."""
+    """What a Dockerfile makes. `copies` maps absolute destinations to files; `commands` run in turn."""
 
     base: str
     work_dir: str = DEFAULT_DIR
@@ -129,11 +127,9 @@ def _take_variables(state: _State, word: str, rest: str) -> None:
 
 
 def _take_copy(state: _State, word: str, rest: str) -> None:
-    words = [each for each in _words(rest.strip("[]").replace('",', '" ') if rest.startswith("[") else rest, word)]
-    flags, paths = (
-        [each for each in words if each.startswith("--")],
-        [each for each in words if not each.startswith("--")],
-    )
+    words = _words(rest.strip("[]").replace('",', '" ') if rest.startswith("[") else rest, word)
+    flags = [each for each in words if each.startswith("--")]
+    paths = [each for each in words if not each.startswith("--")]
     if any(flag.startswith("--from") for flag in flags) or any("://" in path for path in paths) or "<<" in rest:
         raise unsupported("only files of the task's own folder can be copied", f"Dockerfile: {word}", rest)
     if len(paths) < 2:

@@ -146,6 +146,8 @@ def _write(target: Path, found: Entry | bytes, *, runs: bool) -> None:
         target.write_bytes(found)
     else:
         shutil.copyfile(found.source, target)
+        if entry(target).mark != found.mark.removesuffix("+x"):
+            raise Unusable("it has changed since the set was read", key=found.source.name, value=str(found.source))
     target.chmod(0o755 if runs else 0o644)
 
 

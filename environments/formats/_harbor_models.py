@@ -1,4 +1,4 @@
-"""What task.toml (schema 1.4 and older spellings) and task.yaml say, checked; keys that are not known are left alone."""
+"""What task.toml (schema 1.4 and older spellings) and task.yaml say, checked; unknown keys are left alone."""
 
 import re
 from typing import Annotated, Any, Literal
