@@ -15,7 +15,12 @@ PYTHON_PACKAGES = {"pytest", "pytest-json-ctrf", "pip", "setuptools", "wheel", "
 # Debian's names for what a sandbox shows anyway, whatever this machine calls its Python.
 _SHOWN = {"python3", "python3-minimal", "python-is-python3", "python3-pip", "python3-venv", "python3-pytest", "bash"}
 _JOINTS = ("&&", ";", "||", "\n")
-_RUN = {"mkdir", "touch", "chmod", "cp", "mv", "rm", "ln", "echo", "printf", "cat", "sed", "head", "tail", "seq", "sort", "tr", "cut", "wc", "true", "test", "[", "cd", "export", "set", "tee", "find", "python3", "python", "bash", "sh", "gcc", "cc", "make", "git", "tar", "gzip", "gunzip", "unzip", "xargs", "date", "base64", "awk", "grep", "install"}  # fmt: skip
+_RUN = {
+    "mkdir", "touch", "chmod", "cp", "mv", "rm", "ln", "echo", "printf", "cat", "sed", "head", "tail", "seq", "sort",
+    "tr", "cut", "wc", "true", "test", "[", "cd", "export", "set", "tee", "find",
+    "python3", "python", "bash", "sh", "gcc",
+    "cc", "make", "git", "tar", "gzip", "gunzip", "unzip", "xargs", "date", "base64", "awk", "grep", "install",
+}  # fmt: skip
 _FETCHERS = {"curl", "wget", "npm", "npx", "yarn", "pnpm", "cargo", "go", "conda", "gem", "docker", "rustup", "uvx"}
 _CACHES = re.compile(r"^/(var/(lib/apt|cache|log)|root/\.cache|tmp)(/|$)")
 _FREE = re.compile(r"^/(dev/(null|stdout|stderr)$|tmp(/|$)|usr/|bin/|opt/python/)")

@@ -141,12 +141,14 @@ def tampering(work: Work) -> tuple[str, ...]:
     always = "for f in txt json; do echo 1 > /logs/verifier/reward.$f; done"
     hook = "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n"
     fake = "#!/bin/sh\necho 1 > /logs/verifier/reward.txt\n"
+    hooks = f"printf %s {shlex.quote(hook)} | tee conftest.py > sitecustomize.py; printf '[pytest]\\n' > pytest.ini"
+    programs = f"mkdir -p tests bin; printf %s {shlex.quote(fake)} | tee test.sh tests/test.sh bin/pytest > bin/python3"
+    shell = "chmod -R 755 tests bin; echo 'export PATH=$PWD/bin:$PATH' > .bashrc"
     return (
         f"mkdir -p {LOGS}; {always}",
         f"(while true; do {always}; sleep 0.1; done) > /dev/null 2>&1 &",
-        f"printf %s {shlex.quote(hook)} | tee conftest.py > sitecustomize.py; printf '[pytest]\\n' > pytest.ini",
-        f"mkdir -p tests bin; printf %s {shlex.quote(fake)} | tee test.sh tests/test.sh bin/pytest > bin/python3; "
-        'chmod -R 755 tests bin; echo "export PATH=$PWD/bin:$PATH" > .bashrc',
+        hooks,
+        f"{programs}; {shell}",
     )
 
 
@@ -198,8 +200,8 @@ def _command(work: Work, files: Files, solver: bytes | None = None) -> str:
     packed = base64.b64encode(_packed(files, work.solver, solver)).decode()
     if len(packed) > _MAX_PACKED:
         raise EnvironmentAuthorError(
-            f"{work.name}: its solution has {len(packed):,} characters when packed, of which at most {_MAX_PACKED:,} fit "
-            "into the reference's command; without a reference it stays unproven."
+            f"{work.name}: its solution has {len(packed):,} characters when packed; at most {_MAX_PACKED:,} fit into "
+            "the reference's command, and without a reference it stays unproven."
         )
     given = " ".join(f"{name}={shlex.quote(value)}" for name, value in work.solution_env.items())
     return (

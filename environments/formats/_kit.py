@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from environments.formats._folder import keep
-from environments.verifying._packages import packages
+from environments.verifying._packages import metadata, packages
 
 INSIDE = "/opt/assay"
 HOME = "/root"
@@ -58,14 +58,14 @@ while [ "$n" -gt 0 ]; do
     *) set -- "$@" "$word" ;;
   esac
 done
-exec python3 -B -c 'import sys; sys.path.pop(0); import pytest; sys.exit(pytest.console_main())' \\
+exec python3 -B -c 'import sys; sys.path.pop(0); import pytest; sys.exit(pytest.main())' \\
   -p no:cacheprovider "$@"
 """
 
 
 @lru_cache(maxsize=4)
 def _files(*, stand_ins: bool) -> dict[str, bytes]:
-    made = {f"packages/{path}": data for path, data in packages().items()}
+    made = {f"packages/{path}": data for path, data in (packages() | metadata()).items()}
     scripts = {"pytest": _PYTEST}
     if stand_ins:
         scripts |= dict.fromkeys(("apt-get", "apt", "pip", "pip3"), _NOTHING)

@@ -1,4 +1,4 @@
-"""Task directories as Harbor and Terminal-Bench have them, each folder of them a domain: a shell, a folder, hidden tests.
+"""Task directories of Harbor and Terminal-Bench; a folder of them is a domain: a shell, files, hidden tests.
 
     build_domain("harbor/my_tasks", {"path": "/sets/my_tasks"})
     my_tasks/

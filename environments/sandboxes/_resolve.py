@@ -77,8 +77,8 @@ def _check_places(spec: SandboxSpec) -> None:
         taken = [place for place in _TAKEN if path == place or (path.startswith(f"{place}/") and not spec.image)]
         if not plain or taken:
             raise SandboxError(
-                f"{path!r} cannot be a work dir, mount or writable folder: give an absolute path without '.' or '..' outside of "
-                f"{', '.join(_TAKEN)}."
+                f"{path!r} cannot be a work dir, mount or writable folder: give an absolute path without '.' or '..' "
+                f"outside of {', '.join(_TAKEN)}."
             )
     for one, other in itertools.combinations([spec.work_dir, *spec.mounts, *spec.writable], 2):
         if os.path.commonpath([one, other]) in (one, other) and not {one, other} <= spec.mounts.keys():

@@ -53,8 +53,8 @@ class SandboxSpec:
 
     `image` is empty for this machine's /usr read-only, else a folder, a tar (OCI layer or `docker save`) or a name.
     `layers` (first on top) and `mounts` (path inside -> source) are folders or tars; none of them may change while a
-    backend uses it. What a sandbox writes goes to the work dir, /tmp and the folders `writable`, which begin empty and are
-    treated like /tmp: they share `disk_bytes`, are emptied by a restore and neither forked nor brought out.
+    backend uses it. What a sandbox writes goes to the work dir, /tmp and the folders `writable`, which begin empty and
+    are treated like /tmp: they share `disk_bytes`, are emptied by a restore and neither forked nor brought out.
     """
 
     files: Mapping[str, str | bytes] = field(default_factory=dict)
