@@ -57,7 +57,8 @@ def needed_packages(path: str, commit: str) -> str:
     return str(wanted[0]) if wanted else ""
 
 
-def touched(patch: str, key: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def touched(patch: str, key: str) -> tuple[str, ...]:
     """The paths a patch changes. Raises Unusable when it is no patch or leads out of the tree."""
     done = subprocess.run(
         ["git", "apply", "--numstat", "-z"], input=patch.encode("utf-8", "replace"), capture_output=True, env=_env(),
@@ -73,7 +74,7 @@ def touched(patch: str, key: str) -> list[str]:
     if bad := [path for path in found if path.startswith(("/", ".git/")) or ".." in path.split("/")]:
         raise Unusable("a patch may not lead out of the tree", key=key, value=bad[0])
     # A renamed file is told by its new name only; the old one stands in the patch.
-    return sorted({*found, *re.findall(r"(?m)^rename from (.+)$", patch)})
+    return tuple(sorted({*found, *re.findall(r"(?m)^rename from (.+)$", patch)}))
 
 
 def tree(path: str, commit: str, patches: Sequence[str] = (), without: Sequence[str] = ()) -> Path:

@@ -190,7 +190,7 @@ class SweSet(Domain):
             split=split,
             level=row.level,
             template=row.repo if self.config.split_by == "repo" else name,
-            answer_digest=content_hash(row.patch),
+            answer_digest=_answer(row),
             prompt=prompt(f"{_ASKED}\n\n{row.problem_statement}", run.WORK_DIR),
             public={"instance_id": name, "repo": row.repo, "base_commit": row.base_commit, "kind": row.kind},
             hidden=_hidden(row),
@@ -273,7 +273,15 @@ def _problem_with(repo: str, path: str) -> Unusable | None:
 
 def _kin(row: Row, *, by_repo: bool) -> Kin:
     name = row.instance_id
-    return Kin(name=name, prompt=row.problem_statement.strip(), answer=row.patch, family=row.repo if by_repo else name)
+    return Kin(
+        name=name, prompt=row.problem_statement.strip(), answer=_answer(row), family=row.repo if by_repo else name
+    )
+
+
+def _answer(row: Row) -> str:
+    """What is right: the patch, or the files that SWE-smith broke, whose right contents many rows share."""
+    paths = [row.repo, row.base_commit, *touched(row.patch, "patch")]
+    return content_hash(row.patch if row.kind == "repair" else paths)
 
 
 def _hidden(row: Row) -> dict[str, Any]:

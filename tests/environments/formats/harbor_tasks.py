@@ -124,7 +124,7 @@ def sound_set(root: Path) -> Path:
         environment__numbers_DOT_txt="1\n2\n3\n",
     )  # fmt: skip
     harbor(
-        root, "fix-code", test="python3 -c 'import sys; sys.path.insert(0, \"/app\"); import calc; assert calc.add(2, 3) == 5'",
+        root, "fix-code", test="cd /app && python3 -c 'import calc; assert calc.add(2, 3) == 5'",
         solve="sed -i 's/a - b/a + b/' calc.py\n", dockerfile=f"{DOCKERFILE}COPY . .\n",
         environment__calc_DOT_py="def add(a, b):\n    return a - b\n",
     )  # fmt: skip
@@ -145,13 +145,14 @@ def sound_set(root: Path) -> Path:
     harbor(
         root, "json-reward", solve="echo '[3, 1]' > data.json\n",
         test="#!/bin/bash\ntest -f /app/data.json && good=1 || good=0\n"
-        "echo \"{\\\"reward\\\": $good, \\\"speed\\\": 0.5}\" > /logs/verifier/reward.json\necho $good > /logs/verifier/reward.txt\nexit 3\n",
+        "echo \"{\\\"reward\\\": $good, \\\"speed\\\": 0.5}\" > /logs/verifier/reward.json\n"
+        "echo $good > /logs/verifier/reward.txt\nexit 3\n",
     )  # fmt: skip
     harbor(
         root, "old-spelling", test="test -s /app/report.txt", solve="bash /solution/make.sh > report.txt\n",
         toml='version = "1.0"\n[metadata]\n[agent]\ntimeout_sec = 100.0\n[verifier]\ntimeout_sec = 50.0\n[environment]\n'
-        'build_timeout_sec = 600.0\ncpus = 1\nmemory = "2G"\nstorage = "10G"\nallow_internet = true\n'
-        'docker_image = "python:3.12-slim"\nenv = { WHO = "${NOBODY:-me}" }\n',
+        'cpus = 1\nmemory = "2G"\nstorage = "10G"\n'
+        'allow_internet = true\ndocker_image = "python:3.12-slim"\nenv = { WHO = "${NOBODY:-me}" }\n',
         solution__make_DOT_sh='echo "by $WHO"\n',
     )  # fmt: skip
     terminal_bench(
