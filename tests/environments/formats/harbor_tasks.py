@@ -150,7 +150,7 @@ def sound_set(root: Path) -> Path:
     )  # fmt: skip
     harbor(
         root, "old-spelling", test="test -s /app/report.txt", solve="bash /solution/make.sh > report.txt\n",
-        toml='version = "1.0"\n[metadata]\n[agent]\ntimeout_sec = 100.0\n[verifier]\ntimeout_sec = 50.0\n[environment]\n'
+        toml='version = "1.0"\n[metadata]\n[agent]\ntimeout_sec = 100.0\n[verifier]\ntimeout_sec = 50\n[environment]\n'
         'cpus = 1\nmemory = "2G"\nstorage = "10G"\n'
         'allow_internet = true\ndocker_image = "python:3.12-slim"\nenv = { WHO = "${NOBODY:-me}" }\n',
         solution__make_DOT_sh='echo "by $WHO"\n',

@@ -64,7 +64,7 @@ def clone(folder: Path) -> tuple[Path, str, str]:
     return folder, broken, commit(folder, {"shop/calc.py": RIGHT, "tests/test_calc.py": HIDDEN})
 
 
-def bench_row(repo: Path, base: str, **changed: Any) -> dict[str, Any]:
+def bench_row(repo: Path, base: str, /, **changed: Any) -> dict[str, Any]:
     """As SWE-bench has it."""
     row = {
         "instance_id": "shop__shop-1",
@@ -83,7 +83,7 @@ def bench_row(repo: Path, base: str, **changed: Any) -> dict[str, Any]:
     return {**row, **changed}
 
 
-def smith_row(repo: Path, base: str, **changed: Any) -> dict[str, Any]:
+def smith_row(repo: Path, base: str, /, **changed: Any) -> dict[str, Any]:
     """As SWE-smith has it: `patch` is the bug."""
     row = {
         "instance_id": "shop__shop.abc.func_1",

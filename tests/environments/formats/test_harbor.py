@@ -210,10 +210,7 @@ async def test_the_usual_test_script_with_installers_runs_and_changes_travel_wit
 
 REWARDS = {
     "no file": ("true", "neither reward.json nor reward.txt"),
-    "empty": (": > /logs/verifier/reward.txt", "reward.txt is empty"),
     "not a number": ("echo yes > /logs/verifier/reward.txt", "'yes\\n', which is not a number"),
-    "nan": ("echo nan > /logs/verifier/reward.txt", "which is not finite"),
-    "too much": ("echo 7 > /logs/verifier/reward.txt", "outside of 0..1"),
     "endless": ("sleep 60", "did not end within 1 s"),
 }
 
