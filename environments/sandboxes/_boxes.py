@@ -5,6 +5,7 @@ boxes/ID/
 ├── work/N       overlayfs needs a scratch folder for each
 ├── merged       the work dir where there are layers or frozen files below; else files/N is the work dir itself
 ├── tmp  shm     /tmp and /dev/shm inside
+└── extra/N      further folders to write to
 
 snapshot: freeze files/N, mount files/N+1 over it          cost: what was changed, not the project's size
 restore:  drop files/N, mount files/N+1 over the snapshot
@@ -30,6 +31,7 @@ class Place:
     image: str
     layers: tuple[str, ...]
     mounts: tuple[tuple[str, str], ...]
+    writable: tuple[str, ...]
     work_dir: str
     limits: tuple[tuple[str, int], ...]
 
@@ -39,6 +41,7 @@ class Place:
             image=header["image"],
             layers=tuple(header["layers"]),
             mounts=tuple(sorted(header["mounts"].items())),
+            writable=tuple(header["writable"]),
             work_dir=header["work_dir"],
             limits=tuple(header["limits"].items()),
         )
@@ -91,6 +94,7 @@ class Files:
         self._homes: list[Home] = [home.use() for home in (*(parent._homes if parent else ()), self._home)]
         self._merged, self._upper = "", ""
         self._snapshots = {"": list(self._below)}
+        self._make_writable()
         try:
             self._write_over(self._below)
         except OSError:
@@ -108,11 +112,12 @@ class Files:
         shown = [("--bind", f"{home}/shm", "/dev/shm"), ("--bind", f"{home}/tmp", "/tmp")]
         shown += [("--bind", self.work_dir, self.place.work_dir)]
         shown += [("--ro-bind", self._jail.layer(source), inside) for inside, source in self.place.mounts]
+        shown += [("--bind", f"{home}/extra/{n}", inside) for n, inside in enumerate(self.place.writable)]
         return [word for words in shown for word in words]
 
     def root(self) -> str:
         """The root file system to show."""
-        places = [self.place.work_dir, *(inside for inside, _ in self.place.mounts)]
+        places = [self.place.work_dir, *(inside for inside, _ in self.place.mounts), *self.place.writable]
         return self._jail.root(self.place.image, places)
 
     @contextlib.contextmanager
@@ -139,6 +144,8 @@ class Files:
         for folder in ("tmp", "shm"):
             shutil.rmtree(f"{self._home.path}/{folder}")
             self._home.folder(folder, 0o700, self.owner)
+        shutil.rmtree(f"{self._home.path}/extra")
+        self._make_writable()
 
     def frozen(self) -> list[str]:
         """Freeze the folder written to, unless nothing was, and go on over it; all folders below, top first."""
@@ -152,6 +159,11 @@ class Files:
         for home in self._homes:
             home.leave()
         self._homes = []
+
+    def _make_writable(self) -> None:
+        self._home.folder("extra", 0o711)
+        for number, _ in enumerate(self.place.writable):
+            self._home.folder(f"extra/{number}", 0o700, self.owner)
 
     def _sources(self) -> list[str]:
         """The folders below the work dir: the spec's layers, and what the image has at that path."""

@@ -32,7 +32,7 @@ class Keeper:
     def greeting(self) -> dict[str, list[str]]:
         """Limits that hold here and what can be done. Without cgroups memory is limited per process, watched in sum."""
         memory = ["memory_bytes"] if self._cgroups else ["memory_bytes_per_process", "memory_bytes_watched"]
-        can = ["session", "mounts", "own_pids", *(["cgroup"] if self._cgroups else [])]
+        can = ["session", "mounts", "writable", "own_pids", *(["cgroup"] if self._cgroups else [])]
         if not self._jail.overlays and (not self._as_root or self._cgroups or _may_limit_others()):
             can += ["layers", "snapshot", "fork", "image"]
         return {"limits": sorted([*_LIMITS, *memory]), "capabilities": sorted(can)}

@@ -1,6 +1,7 @@
 """From a spec to what a supervisor is asked for: capabilities checked, sources found, digests taken."""
 
 import asyncio
+import itertools
 import os
 import posixpath
 from collections.abc import Set
@@ -48,6 +49,7 @@ def _resolved(spec: SandboxSpec, backend: str, version: str, cache: Path) -> Res
         "image": image.path if image else "",
         "layers": [layer.path for layer in layers],
         "mounts": {inside: layer.path for inside, layer in mounts.items()},
+        "writable": list(spec.writable),
         "work_dir": spec.work_dir,
         "limits": asdict(spec.limits),
     }
@@ -70,14 +72,16 @@ def _spec_hash(spec: SandboxSpec, image: Any, layers: Any, mounts: Any) -> str:
 
 def _check_places(spec: SandboxSpec) -> None:
     """Where something is shown must be a path of its own."""
-    for path in (spec.work_dir, *spec.mounts):
+    for path in (spec.work_dir, *spec.mounts, *spec.writable):
         plain = posixpath.normpath(path) == path and path.startswith("/") and path != "/" and "\0" not in path
         taken = [place for place in _TAKEN if path == place or (path.startswith(f"{place}/") and not spec.image)]
         if not plain or taken:
             raise SandboxError(
-                f"{path!r} cannot be a work dir or mount: give an absolute path without '.' or '..' outside of "
-                f"{', '.join(_TAKEN)}."
+                f"{path!r} cannot be a work dir, mount or writable folder: give an absolute path without '.' or '..' "
+                f"outside of {', '.join(_TAKEN)}."
             )
-    for inside in spec.mounts:
-        if os.path.commonpath([inside, spec.work_dir]) in (inside, spec.work_dir):
-            raise SandboxError(f"The mount {inside!r} and the work dir {spec.work_dir!r} lie in each other.")
+    for one, other in itertools.combinations([spec.work_dir, *spec.mounts, *spec.writable], 2):
+        if os.path.commonpath([one, other]) in (one, other) and not {one, other} <= spec.mounts.keys():
+            raise SandboxError(
+                f"{one!r} and {other!r} lie in each other; the work dir, mounts and writable folders must lie apart."
+            )

@@ -12,6 +12,7 @@ One file per backend; one conformance suite runs over all of them. What not ever
     image       a root file system from a folder or archive instead of this machine's /usr
     image_name  a root file system by name from a registry
     mounts      folders or archives shown read-only outside of the work dir
+    writable    further folders to write to, outside of the work dir
     network     reach other machines
     cgroup      memory and processor time are counted and limited for the sandbox as a whole
     own_pids    processes inside see and signal only each other, and all end with the sandbox
@@ -52,13 +53,15 @@ class SandboxSpec:
 
     `image` is empty for this machine's /usr read-only, else a folder, a tar (OCI layer or `docker save`) or a name.
     `layers` (first on top) and `mounts` (path inside -> source) are folders or tars; none of them may change while a
-    backend uses it. What a sandbox writes goes to the work dir and /tmp only.
+    backend uses it. What a sandbox writes goes to the work dir, /tmp and the folders `writable`, which begin empty and
+    are treated like /tmp: they share `disk_bytes`, are emptied by a restore and neither forked nor brought out.
     """
 
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     image: str = ""
     layers: tuple[str, ...] = ()
     mounts: Mapping[str, str] = field(default_factory=dict)
+    writable: tuple[str, ...] = ()
     work_dir: str = "/workspace"
     network: Network = "none"
     limits: Limits = field(default_factory=Limits)
@@ -235,7 +238,8 @@ async def place_files(sandbox: Sandbox, files: Mapping[str, str | bytes]) -> Non
 
 def needed(spec: SandboxSpec) -> frozenset[str]:
     """The capabilities a spec asks for."""
-    wanted = {"layers": spec.layers, "mounts": spec.mounts, "network": spec.network != "none"}
+    network = spec.network != "none"
+    wanted = {"layers": spec.layers, "mounts": spec.mounts, "writable": spec.writable, "network": network}
     return frozenset(name for name, asked in wanted.items() if asked)
 
 

@@ -32,6 +32,15 @@ def packages() -> dict[str, bytes]:
     return files
 
 
+def metadata() -> dict[str, bytes]:
+    """What tells the names and versions of `packages`, for pytest when it is started as a program."""
+    versions = {name: _distribution(name).version for name in _DISTRIBUTIONS}
+    return {
+        f"{name}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+        for name, version in versions.items()
+    }
+
+
 def _sources() -> Iterator[tuple[str, Path]]:
     for name in _DISTRIBUTIONS:
         for file in _distribution(name).files or ():

@@ -31,7 +31,8 @@ class JunkRejected(Probe):
 
 def _another(bench: Bench) -> TaskSpec | None:
     """A task of the same domain with another answer and template, or None where the domain has hardly any."""
-    for index in range(SEARCHED):
+    there = bench.domain.num_tasks("train")
+    for index in range(SEARCHED if there is None else min(SEARCHED, there)):
         other = bench.domain.make_task("train", index, bench.seed)
         if other.answer_digest != bench.task.answer_digest and other.template != bench.task.template:
             return other

@@ -80,6 +80,7 @@ def test_one_backend_serves_several_event_loops(backend: Backend) -> None:
 
 def test_the_report_names_the_capabilities_that_are_promised(backend: Backend, report: BackendReport) -> None:
     known = {"session", "layers", "snapshot", "fork", "image", "image_name", "mounts", "network", "cgroup", "own_pids"}
+    known |= {"writable"}
     promised = promises_of(backend) & (known | {"own_kernel"})
     assert promised <= set(report.capabilities)
     assert set(report.capabilities) <= known | {"own_kernel"}
@@ -97,7 +98,7 @@ async def test_what_a_backend_cannot_do_is_refused_by_name(report: BackendReport
 
 async def test_a_spec_that_asks_for_too_much_is_refused_by_name(backend: Backend, report: BackendReport) -> None:
     wishes = {"layers": SandboxSpec(layers=("/usr",)), "mounts": SandboxSpec(mounts={"/data": "/usr/share"})}
-    wishes["network"] = SandboxSpec(network="full")
+    wishes |= {"network": SandboxSpec(network="full"), "writable": SandboxSpec(writable=("/logs",))}
     for name in wishes.keys() - set(report.capabilities):
         with pytest.raises(SandboxUnsupported, match=name):
             await backend.create(wishes[name])
@@ -111,6 +112,28 @@ async def test_mounts_are_shown_and_cannot_be_written(backend: Backend, tmp_path
     assert (await sandbox.exec("cat /data/f; echo x > /data/f || echo refused")).stdout == "shownrefused\n"
     assert (tmp_path / "f").read_text() == "shown"
     await sandbox.destroy()
+
+
+@needs("writable")
+async def test_further_folders_can_be_written_and_begin_empty(backend: Backend) -> None:
+    spec = SandboxSpec(work_dir="/app", writable=("/logs/verifier", "/solution"))
+    sandbox, other = await backend.create(spec), await backend.create(spec)
+    assert (await sandbox.exec("echo 1 > /logs/verifier/reward.txt && mkdir /solution/a")).exit_code == 0
+    assert (await sandbox.exec("cat /logs/verifier/reward.txt; ls /solution")).stdout == "1\na\n"
+    assert (await sandbox.exec("echo 1 > /logs/x || echo refused")).stdout == "refused\n"
+    assert (await other.exec("ls -A /logs/verifier /solution")).stdout == "/logs/verifier:\n\n/solution:\n"
+    if "snapshot" in sandbox.capabilities:
+        await sandbox.restore()
+        assert (await sandbox.exec("ls -A /logs/verifier; cd /solution && touch a && echo fine")).stdout == "fine\n"
+    await sandbox.destroy()
+    await other.destroy()
+
+
+@needs("writable")
+@pytest.mark.parametrize("path", ["logs", "/", "/tmp/x", "/usr/x", "/workspace/x", "/data/x"])
+async def test_folders_that_would_cover_others_are_refused(backend: Backend, path: str) -> None:
+    with pytest.raises(SandboxError, match=r"cannot be|lie in each other"):
+        await backend.create(SandboxSpec(mounts={"/data": "/usr/share"}, writable=(path,)))
 
 
 async def test_results_say_exactly_what_they_ran_in(backend: Backend) -> None:
