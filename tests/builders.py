@@ -11,6 +11,7 @@ from assay.ids import content_hash
 from assay.records import (
     Cause,
     Failure,
+    Image,
     Message,
     Purpose,
     RewardTerm,
@@ -302,10 +303,14 @@ class ToyEngine:
         self.script = script
         self.version = POLICY
         self.asked: list[SampleRequest] = []
+        self.takes_images = False
 
     @property
     def policy_version(self) -> str:
         return self.version
+
+    def can_show_images(self, model: str) -> bool:
+        return self.takes_images
 
     async def load(self, policy: Any, live: Any | None = None) -> None:
         self.version = policy.id
@@ -326,7 +331,7 @@ class ToyEngine:
     def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         return tuple(map(ord, "".join(f"{m.role}: {m.content}\n" for m in messages)))
 
-    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+    def encode_reply(self, completion: Completion, observation: str, images: Sequence[Image] = ()) -> tuple[int, ...]:
         return tuple(map(ord, f"\nuser: {observation}\n"))
 
     def decode(self, token_ids: Sequence[int]) -> str:
