@@ -1,4 +1,4 @@
-"""Images of prompts and replies as a person meets them: a line in the terminal, base64 in JSON, inline in the report."""
+"""Images of prompts and replies as a person meets them: a line in a terminal, base64 in JSON, inline in a report."""
 
 import base64
 import binascii

@@ -117,7 +117,7 @@ def _series(table: Table, column: str, type_: pl.DataType, values: list[Any]) ->
 
 
 def _misread(type_: pl.DataType, value: Any) -> bool:
-    """Values that polars takes but means otherwise: True as 1, text as a list of letters, a struct with parts missing."""
+    """Values that polars takes but means otherwise: True as 1, text as a list of letters, structs that lack parts."""
     if isinstance(type_, pl.List):
         if isinstance(type_.inner, pl.Struct) and value is not None:
             names = {part.name for part in type_.inner.fields}

@@ -303,7 +303,7 @@ class ToyEngine:
         self.script = script
         self.version = POLICY
         self.asked: list[SampleRequest] = []
-        self.takes_images = False
+        self.takes_images = True
 
     @property
     def policy_version(self) -> str:

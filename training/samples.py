@@ -28,8 +28,8 @@ def make_batch(
     """The batch, and one row of table `batches` (but `run_id` and `iteration`) per trajectory, used or not.
 
     grpo: advantages are relative to the group (`group_standings`). sft: every passed trajectory is imitated with
-    weight 1; the others are dropped. `prompt_images` are those of the tasks' prompts, by task hash. Raises TrainingError when tokens can't be what the policy saw (see
-    `training_sample`).
+    weight 1; the others are dropped. `prompt_images` are those of the tasks' prompts, by task hash. Raises
+    TrainingError when tokens can't be what the policy saw (see `training_sample`).
     """
     standings = _imitated(judged) if kind == "sft" else _compared(judged, min_valid, normalise)
     samples = {

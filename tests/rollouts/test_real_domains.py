@@ -23,7 +23,6 @@ async def test_in_one_group_the_oracle_passes_and_doing_nothing_does_not(name: s
     engine = ToyEngine(
         lambda prompt, i: known.oracle if i == 0 and f"{known.noop}\nuser: " not in prompt else known.noop
     )
-    engine.takes_images = True
     sampling = SamplingParams(temperature=1.0, max_new_tokens=100_000)
     # Characters are the toy engine's tokens, so the task's limit, which is in a real model's tokens, is lifted.
     task = replace(task, max_new_tokens=100_000)

@@ -252,7 +252,6 @@ async def test_every_domain_that_ships_replays_as_it_was_recorded(name: str) -> 
     for text in (known.oracle, known.noop, *known.wrong):
         request = replace(a_request(task), sampling=replace(SAMPLED, max_new_tokens=100_000))
         engine = ToyEngine(lambda prompt, i, text=text: text)  # type: ignore[misc]
-        engine.takes_images = True
         (trajectory,) = await collect([request], {name: domain}, engine, sandboxes, max_concurrency=1, deadline_s=60.0)
         assert trajectory.failure is None
         result = await replay(trajectory, task, domain, sandboxes)
