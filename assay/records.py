@@ -395,7 +395,7 @@ class TrainingSample:
 
     `token_ids` [L] starts with the `prompt_len` tokens the group shares; `loss_mask` [L] is 1 on sampled tokens;
     `logprobs` [L] are those of sampling (nats) at `temperature`, 0 elsewhere; `advantage` applies to every sampled
-    token.
+    token. `images` are those that the policy saw, in the order of their placeholders.
     """
 
     trajectory_id: str
@@ -406,6 +406,7 @@ class TrainingSample:
     logprobs: tuple[float, ...]
     advantage: float
     temperature: float = 1.0
+    images: tuple[Image, ...] = ()
 
     def __post_init__(self) -> None:
         same_length(

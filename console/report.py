@@ -12,6 +12,7 @@ from textwrap import dedent
 from assay.errors import ConfigurationError, StoreError
 from console import charts
 from console.ending import count_line, infra_line
+from console.images import data_uri
 from console.output import cell_text, clean, clock
 from console.runs import Row, literal, rows
 from console.summary import QUERIES, Summary
@@ -116,7 +117,7 @@ def render(catalog: Catalog, summary: Summary) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell_text, "clock": clock, "clean": clean}
+    environment.filters |= {"cell": cell_text, "clock": clock, "clean": clean, "data_uri": data_uri}
     return environment.get_template("report.html.j2").render(
         summary=summary,
         verdict=verdict(summary),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.errors import ConfigurationError
+from console.images import image_lines, turn_views, with_views
 from console.output import clean, one_line, table
 from console.runs import Row, literal, rows
 from storage.catalog import Catalog
@@ -40,7 +41,7 @@ def trajectory(catalog: Catalog, trajectory_id: str) -> Row:
     turns_sql = f"FROM turns WHERE trajectory_id = {literal(trajectory_id)} ORDER BY turn_index"
     columns = (
         "turn_index, completion, finish_reason, action, observation, state_hash, len(completion_ids) AS num_tokens, "
-        "sample_s"
+        "sample_s, images"
     )
     siblings = (
         "FROM trajectories SELECT trajectory_id, sample_index, valid, reward, coalesce(cause, failure_cause) AS cause "
@@ -48,7 +49,7 @@ def trajectory(catalog: Catalog, trajectory_id: str) -> Row:
     )
     return found | {
         "prompt": _prompt(catalog, found["task_hash"]),
-        "turns": rows(catalog, f"SELECT {columns} {turns_sql}"),
+        "turns": [turn_views(row) for row in rows(catalog, f"SELECT {columns} {turns_sql}")],
         "siblings": rows(catalog, siblings),
         "policy": _policy_name(catalog, found["first_policy"]),
         "sql": [sql, turns_sql],
@@ -68,7 +69,7 @@ def task(catalog: Catalog, task_id: str) -> Row:
     evidence = f"FROM evidence SELECT probe, finding, summary WHERE {where} ORDER BY probe"
     standing = f"FROM certificates SELECT state, reasons, issued_at WHERE {where} ORDER BY issued_at DESC LIMIT 1"
     return found | {
-        "prompt": json.loads(found["prompt_json"]),
+        "prompt": [with_views(message) for message in json.loads(found["prompt_json"])],
         "standing": next(iter(rows(catalog, standing)), None),
         "evidence": rows(catalog, evidence),
         "scores": rows(catalog, scores),
@@ -158,8 +159,9 @@ def _trajectory_lines(view: Row) -> Iterator[str]:
     for turn in view["turns"]:
         yield from ("", f"turn {turn['turn_index'] + 1}: policy ({turn['num_tokens']} tokens, {turn['finish_reason']})")
         yield from _block(turn["completion"])
-        if turn["observation"]:
+        if turn["observation"] or turn["images"]:
             yield f"turn {turn['turn_index'] + 1}: reply"
+            yield from map(clean, image_lines(turn["images"]))
             yield from _block(turn["observation"])
     yield from ("", f"verdict: {verdict_words(view)}")
     if view["terms"]:
@@ -192,9 +194,10 @@ def _values(found: list[Row]) -> list[list[Any]]:
     return [list(row.values()) for row in found]
 
 
-def _prompt_lines(prompt: list[dict[str, str]]) -> Iterator[str]:
+def _prompt_lines(prompt: list[Row]) -> Iterator[str]:
     for message in prompt:
         yield from ("", f"{one_line(message['role'])}:")
+        yield from map(clean, image_lines(message.get("images", ())))
         yield from _block(message["content"])
 
 
@@ -206,9 +209,9 @@ def _block(text: str) -> Iterator[str]:
         yield f"  ... {len(found) - MAX_LINES} more lines (assay show --json has them)"
 
 
-def _prompt(catalog: Catalog, task_hash: str) -> list[dict[str, str]]:
+def _prompt(catalog: Catalog, task_hash: str) -> list[Row]:
     found = rows(catalog, f"FROM tasks SELECT prompt_json WHERE task_hash = {literal(task_hash)} LIMIT 1")
-    return json.loads(found[0]["prompt_json"]) if found else []
+    return [with_views(message) for message in json.loads(found[0]["prompt_json"])] if found else []
 
 
 def _policy_name(catalog: Catalog, policy_id: str) -> str:

@@ -3,13 +3,19 @@
 from collections.abc import Callable, Iterable
 
 from assay.errors import EnvironmentAuthorError
-from assay.records import TaskSpec
+from assay.records import Message, TaskSpec
 
 SHOWN = 5
+
+
+def _told(message: Message) -> str:
+    return "\n".join([f"{message.role}: {message.content}", *(image.digest for image in message.images)])
+
+
 # Every field by which a training task may give a held-out one away.
 SHARED: tuple[tuple[str, Callable[[TaskSpec], str]], ...] = (
     ("content", lambda task: task.content_hash),
-    ("prompt", lambda task: "\n".join(f"{message.role}: {message.content}" for message in task.prompt)),
+    ("prompt", lambda task: "\n".join(_told(message) for message in task.prompt)),
     ("template", lambda task: task.template),
     ("answer", lambda task: task.answer_digest),
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import ConfigurationError, EngineError
-from assay.records import FinishReason, Message, Tool
+from assay.records import FinishReason, Image, Message, Tool
 from environments.tools import with_tools
 
 _ASK, _ANSWER, _NEXT = "assay-question", "assay-answer", "assay-observation"
@@ -23,6 +23,8 @@ class ChatTokenizer:
 
     Text in messages that spells a special token is broken up with a zero-width space: content can't forge a turn.
     """
+
+    takes_images = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -40,6 +42,7 @@ class ChatTokenizer:
 
         Tools are told as the model's template does it, in the system message where the template knows none.
         """
+        self._check_images([image for message in messages for image in message.images])
         if tools and not self._knows_tools:
             messages, tools = with_tools(messages, tools), ()
         return self._encode(self._render(messages, tools, generation=True))
@@ -56,10 +59,15 @@ class ChatTokenizer:
         return ids[: end + 1]
 
     def encode_reply(
-        self, completion_ids: Sequence[int], finish_reason: FinishReason, observation: str
+        self,
+        completion_ids: Sequence[int],
+        finish_reason: FinishReason,
+        observation: str,
+        images: Sequence[Image] = (),
     ) -> tuple[int, ...]:
         """The ids between a completion and the next one: the end of the assistant's message (unless it was sampled),
         the observation as a user message, and the opening of the next assistant message."""
+        self._check_images(images)
         text = self._reply_frame[0] + self._defuse(observation) + self._reply_frame[1]
         ids = self._encode(text)
         ended = finish_reason == "stop" and completion_ids and completion_ids[-1] in self.stop_token_ids
@@ -94,6 +102,13 @@ class ChatTokenizer:
                 "can't be encoded. Use another model or correct its chat template."
             )
         return found[1], found[2]
+
+    def _check_images(self, images: Sequence[Image]) -> None:
+        if images and not self.takes_images:
+            raise EngineError(
+                f"{len(images)} images were to be encoded, but the model at {self.path!r} takes none here. Use a "
+                "vision-language model with the transformers engine."
+            )
 
     def _generation_ends(self) -> list[int]:
         from transformers import GenerationConfig

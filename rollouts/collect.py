@@ -23,6 +23,7 @@ from rollouts.concurrency import Clock, Slots, run_all, utc_now
 from rollouts.engines.base import Engine, SampleRequest
 from rollouts.episode import EpisodeRun, Limits, Surroundings
 from rollouts.failures import DeadlinePassed, failure_of
+from rollouts.images import images_in, refuse_unseen
 from rollouts.plan import group_requests, sampling_for
 from rollouts.sampling import Drawn, draw, engine_faults
 
@@ -54,7 +55,7 @@ async def collect(
     SandboxError like any other, and the rollout is invalid(sandbox).
 
     Raises EngineError when the engine serves another policy version than the one asked for, ConfigurationError for a
-    task of an unknown domain; both before any work.
+    task of an unknown domain, or with images in its prompt where the engine takes none; all before any work.
     """
     unique = list({request.id: request for request in requests}.values())
     _check(unique, domain_of, engine)
@@ -120,6 +121,7 @@ class _Collection:
             num_samples=len(members),
             sampling=sampling_for(request.task, request.sampling),
             seed=derive_seed(request.sampling.seed, request.group_id, indices),
+            images=images_in(request.task.prompt),
         )
         return await draw(self.around.engine, ask, self.around.clock)
 
@@ -166,3 +168,9 @@ def _check(requests: Sequence[RolloutRequest], domain_of: Mapping[str, Domain], 
                 f"The engine serves policy {engine.policy_version!r} but rollout {request.id} asks for "
                 f"{request.policy_version!r}; load that version first."
             )
+    if not engine.takes_images:
+        refuse_unseen(
+            [request.task for request in requests],
+            f"the engine {engine.id!r} with the policy it serves",
+            "Use a vision-language model with an engine that takes images",
+        )

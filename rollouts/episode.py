@@ -15,12 +15,13 @@ from typing import TypeVar
 
 from assay.errors import SandboxLaunchError
 from assay.ids import derive_seed
-from assay.records import Cause, EndReason, Failure, FinishReason, RolloutRequest, Trajectory, Turn, record
+from assay.records import Cause, EndReason, Failure, FinishReason, Image, RolloutRequest, Trajectory, Turn, record
 from environments.base import Domain, Episode, Outcome, Reply
 from environments.sandboxes.base import Backend
 from rollouts.concurrency import Clock
 from rollouts.engines.base import Engine, SampleRequest
 from rollouts.failures import DeadlinePassed, failure_of
+from rollouts.images import NUM_LEFT_OUT, images_in, without_images
 from rollouts.plan import sampling_for
 from rollouts.sampling import Drawn, draw, engine_faults
 
@@ -73,9 +74,13 @@ def tighter(run: T | None, task: T | None) -> T | None:
     return min((limit for limit in (run, task) if limit is not None), default=None)
 
 
-def figures_of(num_turns: int, num_invalid_actions: int, outcome: Outcome) -> dict[str, float]:
+def figures_of(
+    num_turns: int, num_invalid_actions: int, outcome: Outcome, num_images_left_out: int = 0
+) -> dict[str, float]:
     """A trajectory's metrics: what every episode counts, and what this one's outcome says."""
     counts = {"num_turns": float(num_turns), "num_invalid_actions": float(num_invalid_actions)}
+    if num_images_left_out:
+        counts[NUM_LEFT_OUT] = float(num_images_left_out)
     return counts | dict(outcome.metrics)
 
 
@@ -93,7 +98,8 @@ class EpisodeRun:
         self.turns: list[Turn] = []
         self.pending: Drawn | None = None
         self.acted_s: list[float] = []
-        self.num_invalid_actions = 0
+        self.num_invalid_actions = self.num_images_left_out = 0
+        self.images = images_in(request.task.prompt)
 
     async def finish(self, first: Drawn | Failure) -> Trajectory:
         """Play on from the first completion; a failure to draw it is the episode's failure."""
@@ -137,9 +143,11 @@ class EpisodeRun:
                 return "agent_timeout"
             end, prompt_ids = self._continue(drawn, reply)
             state_hash = await episode.state_hash() if self.around.state_hashes else ""
-            self._keep(drawn, reply.action, "" if end else reply.observation, state_hash)
             if end:
+                self._keep(drawn, reply.action, state_hash=state_hash)
                 return end
+            self._keep(drawn, reply.action, reply.observation, state_hash, reply.images)
+            self.images += reply.images
             drawn = self.pending = await self._draw(prompt_ids)
 
     async def _act(self, episode: Episode, drawn: Drawn) -> Reply | None:
@@ -156,7 +164,10 @@ class EpisodeRun:
         finally:
             self.acted_s.append(self.around.clock() - started)
         self.num_invalid_actions += not reply.valid_action
-        return reply
+        if not reply.images or self.around.engine.takes_images:
+            return reply
+        self.num_images_left_out += len(reply.images)
+        return without_images(reply)
 
     def _continue(self, drawn: Drawn, reply: Reply) -> tuple[EndReason | None, tuple[int, ...]]:
         """Why the episode ends here, or the context of the next turn."""
@@ -164,7 +175,7 @@ class EpisodeRun:
         if end := end_of(reply, drawn.completion.finish_reason, len(self.turns) + 1, max_turns):
             return end, ()
         with engine_faults():
-            between = self.around.engine.encode_reply(drawn.completion, reply.observation)
+            between = self.around.engine.encode_reply(drawn.completion, reply.observation, reply.images)
         prompt_ids = (*drawn.prompt_ids, *drawn.completion.token_ids, *between)
         limit = tighter(self.around.limits.max_context_tokens, self.request.task.max_context_tokens)
         full = limit is not None and len(prompt_ids) + self.sampling.max_new_tokens > limit
@@ -172,18 +183,34 @@ class EpisodeRun:
 
     async def _draw(self, prompt_ids: tuple[int, ...]) -> Drawn:
         seed = derive_seed(self.sampling.seed, self.request.id, len(self.turns))
-        request = SampleRequest(prompt_ids=prompt_ids, num_samples=1, sampling=self.sampling, seed=seed)
+        request = SampleRequest(
+            prompt_ids=prompt_ids, num_samples=1, sampling=self.sampling, seed=seed, images=self.images
+        )
         return (await draw(self.around.engine, request, self.around.clock))[0]
 
     def _text(self, drawn: Drawn) -> str:
         with engine_faults():
             return self.around.engine.decode(drawn.completion.token_ids)
 
-    def _keep(self, drawn: Drawn, action: str = "", observation: str = "", state_hash: str = "") -> None:
-        self.turns.append(self._turn(drawn, action, observation, state_hash))
+    def _keep(
+        self,
+        drawn: Drawn,
+        action: str = "",
+        observation: str = "",
+        state_hash: str = "",
+        images: tuple[Image, ...] = (),
+    ) -> None:
+        self.turns.append(self._turn(drawn, action, observation, state_hash, images))
         self.pending = None
 
-    def _turn(self, drawn: Drawn, action: str = "", observation: str = "", state_hash: str = "") -> Turn:
+    def _turn(
+        self,
+        drawn: Drawn,
+        action: str = "",
+        observation: str = "",
+        state_hash: str = "",
+        images: tuple[Image, ...] = (),
+    ) -> Turn:
         index = len(self.turns)
         return Turn(
             index=index,
@@ -198,6 +225,7 @@ class EpisodeRun:
             sample_s=drawn.sample_s,
             act_s=self.acted_s[index] if index < len(self.acted_s) else 0.0,
             state_hash=state_hash,
+            images=images,
         )
 
     def _trajectory(self, end: EndReason, outcome: Outcome, failure: Failure | None) -> Trajectory:
@@ -222,7 +250,7 @@ class EpisodeRun:
             turns=turns,
             end=end,
             submission=outcome.submission,
-            metrics=figures_of(len(turns), self.num_invalid_actions, outcome),
+            metrics=figures_of(len(turns), self.num_invalid_actions, outcome, self.num_images_left_out),
             failure=failure,
             sandbox=self.around.sandbox,
             started_at=self.started_at,

@@ -8,15 +8,17 @@ mend and shows as a divergence; trouble of the machine is neither equal nor a di
 
 import asyncio
 import difflib
+from collections.abc import Sequence
 from typing import Literal
 
 from assay.errors import ConfigurationError
 from assay.ids import canonical_json
-from assay.records import Cause, Failure, TaskSpec, Trajectory, Turn, record
+from assay.records import Cause, Failure, Image, TaskSpec, Trajectory, Turn, record
 from environments.base import Domain, Episode, Outcome, Reply
 from environments.sandboxes.base import Backend
 from rollouts.episode import close_episode, end_of, figures_of
 from rollouts.failures import DeadlinePassed, failure_of
+from rollouts.images import NUM_LEFT_OUT, without_images
 
 CONTINUES = "the episode goes on"
 
@@ -25,7 +27,7 @@ Standing = Literal["equal", "diverges", "not_replayed"]
 
 @record
 class Difference:
-    """One thing that came out otherwise: action, observation, end, state_hash, submission or metrics."""
+    """One thing that came out otherwise: action, observation, images, end, state_hash, submission or metrics."""
 
     name: str
     recorded: str
@@ -102,7 +104,7 @@ class _Playback:
         self.task = task
         self.turns = complete_turns(trajectory)
         self.ends = trajectory.end not in ("failed", "agent_timeout")
-        self.num_compared = self.num_hashes = self.num_invalid_actions = 0
+        self.num_compared = self.num_hashes = self.num_invalid_actions = self.num_images_left_out = 0
         self.ending = False
 
     async def play(self, domain: Domain, sandboxes: Backend) -> tuple[Difference, ...]:
@@ -117,19 +119,29 @@ class _Playback:
             await close_episode(episode, self.trajectory.id)
 
     async def _turn(self, episode: Episode, turn: Turn) -> tuple[Difference, ...]:
-        reply = await episode.reply(turn.completion)
+        reply = self._as_told(turn, await episode.reply(turn.completion))
         state_hash = await episode.state_hash() if turn.state_hash else ""
         self.num_compared += 1
         self.num_hashes += bool(turn.state_hash)
         self.num_invalid_actions += not reply.valid_action
         # The observation of the turn that ends an episode is not recorded: no completion saw it.
-        seen = (turn.observation, reply.observation) if self._goes_on(turn) else ("", "")
+        goes_on = self._goes_on(turn)
+        seen = (turn.observation, reply.observation) if goes_on else ("", "")
+        pictures = (_by_digest(turn.images), _by_digest(reply.images)) if goes_on else ("", "")
         return _differing(
             action=(turn.action, reply.action),
             observation=seen,
+            images=pictures,
             end=self._ends(turn, reply),
             state_hash=(turn.state_hash, state_hash),
         )
+
+    def _as_told(self, turn: Turn, reply: Reply) -> Reply:
+        """The reply as the recorded policy got it: where its engine took no images, each was a note."""
+        if not reply.images or NUM_LEFT_OUT not in self.trajectory.metrics:
+            return reply
+        self.num_images_left_out += len(reply.images)
+        return without_images(reply)
 
     def _goes_on(self, turn: Turn) -> bool:
         return not self.ends or turn is not self.turns[-1]
@@ -143,7 +155,7 @@ class _Playback:
 
     def _ending(self, outcome: Outcome) -> tuple[Difference, ...]:
         self.ending = True
-        metrics = figures_of(len(self.turns), self.num_invalid_actions, outcome)
+        metrics = figures_of(len(self.turns), self.num_invalid_actions, outcome, self.num_images_left_out)
         recorded = dict(self.trajectory.metrics)
         return _differing(
             submission=(self.trajectory.submission, outcome.submission),
@@ -195,6 +207,10 @@ def _differing(**pairs: tuple[str, str]) -> tuple[Difference, ...]:
         for name, (recorded, replayed) in pairs.items()
         if recorded != replayed
     )
+
+
+def _by_digest(images: Sequence[Image]) -> str:
+    return "\n".join(f"{image.media_type} {image.digest}" for image in images)
 
 
 def _by_line(metrics: dict[str, float]) -> str:

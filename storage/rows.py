@@ -197,6 +197,9 @@ def turn_rows(trajectories: Iterable[Trajectory]) -> list[Row]:
             "completion_ids": list(turn.completion_ids),
             "logprobs": list(turn.logprobs),
             **_fields(turn, "completion finish_reason policy_version action observation sample_s act_s state_hash"),
+            "images": [
+                {"media_type": image.media_type, "sha256": image.digest, "data": image.data} for image in turn.images
+            ],
             "run_id": t.run_id,
         }
         for t in trajectories
@@ -344,6 +347,7 @@ def _turn(row: Row) -> Turn:
         **_pick(row, "completion finish_reason policy_version action observation sample_s act_s"),
         # Null in rows that are older than the column.
         state_hash=row["state_hash"] or "",
+        images=tuple(Image(data=image["data"], media_type=image["media_type"]) for image in row["images"] or ()),
     )
 
 

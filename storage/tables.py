@@ -11,6 +11,9 @@ TEXT, INT, REAL, BOOL = pl.String(), pl.Int64(), pl.Float64(), pl.Boolean()
 TEXTS, TOKENS, NATS = pl.List(pl.String()), pl.List(pl.Int32()), pl.List(pl.Float32())
 TERMS = pl.List(pl.Struct({"name": pl.String(), "value": pl.Float64(), "weight": pl.Float64(), "note": pl.String()}))
 
+# Images are part of their turn's row: both become visible by one commit, and queries that do not name them read none.
+IMAGES = pl.List(pl.Struct({"media_type": pl.String(), "sha256": pl.String(), "data": pl.Binary()}))
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -190,6 +193,7 @@ TABLES: dict[str, Table] = {
             sample_s=(REAL, "Seconds of sampling, its batch shared"),
             act_s=(REAL, "Seconds in the environment"),
             state_hash=(TEXT, "Digest of the work dir after the reply; empty where none was taken, null in older rows"),
+            images=(IMAGES, "Images of the reply: type, SHA-256, file; empty where it had none, null in older rows"),
             **_RUN,
         ),
         _table(

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from assay.errors import StoreError, unknown_choice
-from storage.tables import TABLES, TERMS, Table
+from storage.tables import TABLES, Table
 
 ROW_GROUP = 50_000
 PART = "_part"
@@ -117,10 +117,11 @@ def _series(table: Table, column: str, type_: pl.DataType, values: list[Any]) ->
 
 
 def _misread(type_: pl.DataType, value: Any) -> bool:
-    """Values that polars takes but means otherwise: True as 1, text as a list of letters, a term with parts missing."""
+    """Values that polars takes but means otherwise: True as 1, text as a list of letters, structs that lack parts."""
     if isinstance(type_, pl.List):
-        if type_ == TERMS and value is not None:
-            return isinstance(value, str) or any(set(term) != {"name", "value", "weight", "note"} for term in value)
+        if isinstance(type_.inner, pl.Struct) and value is not None:
+            names = {part.name for part in type_.inner.fields}
+            return isinstance(value, str) or any(set(each) != names for each in value)
         return isinstance(value, (str, bytes))
     return isinstance(value, bool) and type_.is_numeric()
 

@@ -20,6 +20,7 @@ _TYPES = {
     pl.Float64(): "DOUBLE",
     pl.Float32(): "FLOAT",
     pl.Boolean(): "BOOLEAN",
+    pl.Binary(): "BLOB",
 }
 
 

@@ -26,7 +26,7 @@ from rollouts.plan import missing, plan_groups
 from rollouts.verify import verify
 from storage.rows import reward_rows, trajectory_rows, turn_rows
 from tasks.artifacts import progress
-from tasks.load_tasks import tasks_at
+from tasks.load_tasks import refuse_unseen_by, tasks_at
 from tasks.lookup import done_ids, unverified
 from tasks.policies import base_policy
 from tasks.run import RunRef, timed
@@ -125,6 +125,7 @@ async def verify_plan(run: RunRef, plan: RolloutPlan) -> int:
 
 async def _engine(shop: Workshop, run: RunRef, plan: RolloutPlan) -> Engine:
     if plan.policy.id != ORACLE:
+        refuse_unseen_by(shop, plan.specs(shop), plan.policy.uri)
         return await shop.serving(plan.policy)
     chat = await asyncio.to_thread(ChatTokenizer, base_policy(shop, run).uri)
     return OracleEngine(chat, plan.specs(shop), shop.domains)

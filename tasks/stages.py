@@ -12,7 +12,7 @@ from assay.config import PostTrainConfig, StageConfig
 from assay.errors import ConfigurationError
 from assay.progress import emit
 from assay.records import DatasetRef, PolicyVersion, SamplingParams
-from tasks.load_tasks import load_tasks
+from tasks.load_tasks import check_images, load_tasks
 from tasks.policies import base_policy, newest_policy
 from tasks.run import RunRef, begin_run, find_run
 from tasks.workshop import Workshop, opened, workshop
@@ -45,6 +45,7 @@ class Stage:
 async def opened_run(config: PostTrainConfig) -> AsyncIterator[RunRef]:
     """The config's run, begun or resumed, with its workshop open."""
     async with opened(config) as shop:
+        check_images(shop)
         run = begin_run(shop.store, config)
         emit(
             "run",

@@ -9,6 +9,7 @@ from assay.ids import short_id
 from assay.progress import emit
 from assay.records import PolicyVersion, TrainingBatch, VerifiedTrajectory
 from quality.expectations import gate
+from rollouts.images import images_in
 from tasks.inspect_tasks import trusted
 from tasks.lookup import rewards_of, trajectories_of, turns_of, verified
 from tasks.policies import prune_weights, run_dir, weights_dir
@@ -58,11 +59,12 @@ async def update_policy(stage: Stage, plan: RolloutPlan) -> str:
 def _batches(shop: Workshop, stage: Stage, plan: RolloutPlan) -> tuple[list[TrainingBatch], dict[str, float]]:
     """One batch per domain, those without samples left out: a domain's steps are not diluted by another's tokens."""
     judged = verified(shop, [request.id for request in plan.requests(shop, stage.run)])
+    images = {spec.content_hash: images_in(spec.prompt) for spec in plan.specs(shop)}
     kind: Kind = "sft" if stage.iteration == 0 else "grpo"
     batches = []
     for domain in shop.domains:
         mine = [v for v in judged if v.trajectory.domain == domain]
-        batch, fates = make_batch(mine, kind=kind, policy_version=stage.policy.id)
+        batch, fates = make_batch(mine, kind=kind, policy_version=stage.policy.id, prompt_images=images)
         rows = [{**fate, "run_id": stage.run.run_id, "iteration": stage.iteration} for fate in fates]
         key = f"{stage.run.run_id}/{stage.iteration}/{domain}/{batch.id}"
         shop.store.commit("batches", rows, key=key, run_id=stage.run.run_id)

@@ -11,6 +11,7 @@ from assay.ids import content_hash
 from assay.records import (
     Cause,
     Failure,
+    Image,
     Message,
     Purpose,
     RewardTerm,
@@ -315,10 +316,14 @@ class ToyEngine:
         self.script = script
         self.version = POLICY
         self.asked: list[SampleRequest] = []
+        self.takes_images = True
 
     @property
     def policy_version(self) -> str:
         return self.version
+
+    def can_show_images(self, model: str) -> bool:
+        return self.takes_images
 
     async def load(self, policy: Any, live: Any | None = None) -> None:
         self.version = policy.id
@@ -339,7 +344,7 @@ class ToyEngine:
     def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         return tuple(map(ord, "".join(f"{m.role}: {m.content}\n" for m in messages)))
 
-    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+    def encode_reply(self, completion: Completion, observation: str, images: Sequence[Image] = ()) -> tuple[int, ...]:
         return tuple(map(ord, f"{TURN}{observation}\n"))
 
     def decode(self, token_ids: Sequence[int]) -> str:

@@ -5,14 +5,15 @@ sequence, but masked out of the loss.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from assay.errors import TrainingError
-from assay.records import TrainingBatch, TrainingSample, Trajectory, VerifiedTrajectory
+from assay.records import Image, TrainingBatch, TrainingSample, Trajectory, VerifiedTrajectory
 from training.advantages import Standing, group_standings
 
 Kind = Literal["grpo", "sft"]
+_NO_IMAGES: Mapping[str, tuple[Image, ...]] = {}
 
 
 def make_batch(
@@ -22,16 +23,17 @@ def make_batch(
     policy_version: str,
     min_valid: int = 2,
     normalise: bool = True,
+    prompt_images: Mapping[str, tuple[Image, ...]] = _NO_IMAGES,
 ) -> tuple[TrainingBatch, list[dict[str, Any]]]:
     """The batch, and one row of table `batches` (but `run_id` and `iteration`) per trajectory, used or not.
 
     grpo: advantages are relative to the group (`group_standings`). sft: every passed trajectory is imitated with
-    weight 1; the others are dropped. Raises TrainingError when tokens can't be what the policy saw (see
-    `training_sample`).
+    weight 1; the others are dropped. `prompt_images` are those of the tasks' prompts, by task hash. Raises
+    TrainingError when tokens can't be what the policy saw (see `training_sample`).
     """
     standings = _imitated(judged) if kind == "sft" else _compared(judged, min_valid, normalise)
     samples = {
-        v.trajectory.id: training_sample(v.trajectory, s.advantage)
+        v.trajectory.id: training_sample(v.trajectory, s.advantage, prompt_images.get(v.trajectory.task_hash, ()))
         for v, s in zip(judged, standings, strict=True)
         if s.advantage is not None
     }
@@ -45,7 +47,7 @@ def make_batch(
     return batch, rows
 
 
-def training_sample(trajectory: Trajectory, advantage: float) -> TrainingSample:
+def training_sample(trajectory: Trajectory, advantage: float, prompt_images: tuple[Image, ...] = ()) -> TrainingSample:
     """All turns in one sequence: the group's prompt, then completions (in the loss) and replies (not).
 
     Raises TrainingError when a turn's context does not extend what was said before (token in, token out is broken),
@@ -75,6 +77,7 @@ def training_sample(trajectory: Trajectory, advantage: float) -> TrainingSample:
         logprobs=tuple(logprobs),
         advantage=advantage,
         temperature=trajectory.sampling.temperature or 1.0,
+        images=(*prompt_images, *(image for turn in trajectory.turns for image in turn.images)),
     )
 
 

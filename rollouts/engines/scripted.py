@@ -2,6 +2,7 @@
 
 Tokens are UTF-8 bytes, so it needs no tokenizer. Sample i of a request says completion i of the script (around in
 circles), which sets exact pass rates: three right completions out of four give 0.75 to every group of four or eight.
+An image is the text `[image DIGEST]` before the message, so a script can answer it.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from assay.errors import EngineError
-from assay.records import FinishReason, Message, PolicyVersion, Tool
+from assay.records import FinishReason, Image, Message, PolicyVersion, Tool
 from assay.registry import PluginConfig
 from environments.tools import with_tools
 from rollouts.engines.base import Completion, SampleRequest
@@ -45,6 +46,15 @@ class ScriptedEngine:
             raise EngineError("No policy is loaded into the engine. Call load(policy) first.")
         return self._policy_version
 
+    @property
+    def takes_images(self) -> bool:
+        """True: a script may name their digests."""
+        return True
+
+    def can_show_images(self, model: str) -> bool:
+        """True: there is no model."""
+        return True
+
     async def load(self, policy: PolicyVersion, live: Any | None = None) -> None:
         """Take the version's id; there are no weights."""
         self._policy_version = policy.id
@@ -63,12 +73,12 @@ class ScriptedEngine:
     def encode_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """The prompt's token ids, ending where the assistant begins."""
         messages = with_tools(messages, tools)
-        return (*(token for m in messages for token in (OPEN, *m.content.encode(), END)), OPEN)
+        return (*(token for m in messages for token in (OPEN, *_told(m.content, m.images), END)), OPEN)
 
-    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+    def encode_reply(self, completion: Completion, observation: str, images: Sequence[Image] = ()) -> tuple[int, ...]:
         """The ids between a completion and the next one."""
         closing = () if completion.finish_reason == "stop" else (END,)
-        return (*closing, OPEN, *observation.encode(), END, OPEN)
+        return (*closing, OPEN, *_told(observation, images), END, OPEN)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text without special tokens."""
@@ -82,6 +92,10 @@ class ScriptedEngine:
         starts = [i for i, token in enumerate(prompt_ids) if token == OPEN]
         last = self.decode(prompt_ids[starts[-2] :] if len(starts) > 1 else prompt_ids)
         return next((said for text, said in self.config.script.items() if text in last), self.config.default)
+
+
+def _told(text: str, images: Sequence[Image]) -> bytes:
+    return "".join([*(f"[image {image.digest}]\n" for image in images), text]).encode()
 
 
 def _completion(text: str, share: float, limit: int) -> Completion:

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from assay.errors import EngineError
 from assay.processor import fast_dtype
-from assay.records import Message, PolicyVersion, Tool
+from assay.records import Image, Message, PolicyVersion, Tool
 from assay.registry import PluginConfig
 from assay.settings import settings
 from rollouts.chat import ChatTokenizer
@@ -60,6 +60,15 @@ class TransformersEngine:
             raise EngineError("No policy is loaded into the engine. Call load(policy) first.")
         return self._policy_version
 
+    @property
+    def takes_images(self) -> bool:
+        """Whether the loaded model sees images."""
+        return False
+
+    def can_show_images(self, model: str) -> bool:
+        """Whether the model at this path or hub id sees images."""
+        return False
+
     async def load(self, policy: PolicyVersion, live: Any | None = None) -> None:
         """Serve this version from now on; waits for completions under way. See the contract in `base`."""
         await asyncio.to_thread(self._load, policy, live)
@@ -88,7 +97,7 @@ class TransformersEngine:
         """The prompt's token ids, ending where the assistant begins."""
         return self._tokenizer.encode_chat(messages, tools)
 
-    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+    def encode_reply(self, completion: Completion, observation: str, images: Sequence[Image] = ()) -> tuple[int, ...]:
         """The ids between a completion and the next one."""
         return self._tokenizer.encode_reply(completion.token_ids, completion.finish_reason, observation)
 

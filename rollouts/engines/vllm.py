@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from assay.errors import EngineError
-from assay.records import Message, PolicyVersion, Tool
+from assay.records import Image, Message, PolicyVersion, Tool
 from assay.registry import PluginConfig
 from assay.settings import settings
 from rollouts.chat import ChatTokenizer
@@ -77,6 +77,15 @@ class VllmEngine:
             raise EngineError("No policy version is loaded in the vllm engine; call load first.")
         return self._version
 
+    @property
+    def takes_images(self) -> bool:
+        """False: completions of token ids, which is how this engine samples, take no images."""
+        return False
+
+    def can_show_images(self, model: str) -> bool:
+        """False, whatever the model."""
+        return False
+
     async def load(self, policy: PolicyVersion, live: Any | None = None) -> None:
         """Serve this version from now on; waits for completions under way. The first call starts or checks the server.
 
@@ -121,7 +130,7 @@ class VllmEngine:
         """The prompt's token ids, ending where the assistant begins."""
         return self._chat().encode_chat(messages, tools)
 
-    def encode_reply(self, completion: Completion, observation: str) -> tuple[int, ...]:
+    def encode_reply(self, completion: Completion, observation: str, images: Sequence[Image] = ()) -> tuple[int, ...]:
         """The ids between a completion and the next one."""
         return self._chat().encode_reply(completion.token_ids, completion.finish_reason, observation)
 

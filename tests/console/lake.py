@@ -5,12 +5,14 @@ each iteration: 3 groups of 4 per domain; one group has no signal, one rollout i
 defects: two planted and caught, one planted and missed, one honest task caught
 """
 
+import base64
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assay.ids import short_id
+from assay.records import Image
 from quality.statistics import wilson
 from storage.store import Store
 
@@ -23,6 +25,11 @@ PASSED = {
 }
 NUM_HELDOUT = 8
 HOSTILE = "<script>alert(1)</script> \x1b[31mred\x1b]0;title\x07 & \"quoted\" 'x' {{ 7 * 7 }} \u202egnp"
+PIXEL = Image(
+    data=base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+    )
+)
 BEGIN = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 
 Row = dict[str, Any]
@@ -210,6 +217,7 @@ def turn_rows(trajectory: Row) -> Iterator[Row]:
             "sample_s": 0.5,
             "act_s": 0.1,
             "state_hash": short_id("s", [trajectory["trajectory_id"], index]) if index == 0 else "",
+            "images": [{"media_type": "image/png", "sha256": PIXEL.digest, "data": PIXEL.data}] if index == 0 else [],
         }
 
 

@@ -23,6 +23,8 @@ class Trainer(Protocol):
 
     id: ClassVar[str]
     Config: ClassVar[type[Any]]
+    takes_images: ClassVar[bool]
+    """Whether it trains on samples with images; one that does not refuses them with a TrainingError."""
 
     def load(self, policy: PolicyVersion, run_dir: Path) -> None:
         """Take the weights at `policy.uri`, and the optimiser state saved with them when there is one.

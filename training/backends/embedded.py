@@ -35,6 +35,7 @@ class EmbeddedTrainer:
     """Holds one policy's float32 weights and AdamW's moments between calls. Not safe to call from two threads."""
 
     id: ClassVar[str] = "embedded"
+    takes_images: ClassVar[bool] = False
 
     class Config(PluginConfig):
         learning_rate: float = Field(2e-5, gt=0, le=1, description="AdamW, for GRPO")
@@ -114,9 +115,11 @@ class EmbeddedTrainer:
         )
 
     def train(self, batch: TrainingBatch) -> TrainResult:
-        """Update on one batch (blocking). Raises TrainingError when it is empty or the loss is not finite."""
+        """Update on one batch (blocking). Raises TrainingError when it is empty, when it holds images, which this
+        trainer would not see, or when the loss is not finite."""
         if not batch.samples:
             raise TrainingError(f"Batch {batch.id} has no samples (dropped: {dict(batch.dropped)}); nothing to train.")
+        _refuse_images(batch)
         self._finish_writing()
         started = time.monotonic()
         self._begin(batch.kind)
@@ -258,6 +261,16 @@ def _summary(steps: Sequence[dict[str, float]]) -> dict[str, float]:
         name: math.fsum(step[name] for step in steps) / (1 if name.startswith("num_") else len(steps))
         for name in steps[0]
     }
+
+
+def _refuse_images(batch: TrainingBatch) -> None:
+    """The model would learn to answer without having seen what was asked about."""
+    seeing = [sample.trajectory_id for sample in batch.samples if sample.images]
+    if seeing:
+        raise TrainingError(
+            f"{len(seeing)} samples of batch {batch.id} hold images, among them {seeing[0]}, but the embedded trainer "
+            "takes none and would train on the text alone. Use a trainer that takes images, or domains without."
+        )
 
 
 def _signal_share(batch: TrainingBatch) -> float:
