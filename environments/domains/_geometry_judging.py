@@ -8,14 +8,18 @@ Nothing is earned for what was there already or is free to have: each node's fig
 the right outside earns nothing (unless a block is what was asked for), and all of them so that the given model does.
 """
 
+import json
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from assay.ids import canonical_json
 from assay.records import record
 from environments.domains import _geometry_measure as measure
 from environments.domains import _geometry_relations as relations
@@ -36,6 +40,8 @@ _BOUNDS_MM = 0.02
 _SURFACE = 1e-3  # of the diagonal, beyond what two samplings of one surface are apart
 _TINY = 0.01  # of the smallest body asked for
 _SAME = 0.9  # overlap from which two bodies are one drawn twice
+# The kernel's lazily made solids are not to be read by two threads at once, and a built reference is shared.
+_ONE_AT_A_TIME = threading.Lock()
 _UNIT_FACTORS = (10.0, 25.4, 100.0, 304.8, 1000.0)
 
 
@@ -51,6 +57,12 @@ class Target:
     relations: Sequence[Mapping[str, Any]] = ()
     free: bool = False
     faces: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it; equal targets have equal texts."""
+        parts = {"given": list(self.given), "reference": list(self.reference), "relations": list(self.relations)}
+        return canonical_json({**parts, "free": self.free, "faces": self.faces})
 
     @property
     def terms(self) -> Mapping[str, float]:
@@ -95,7 +107,11 @@ class _Grade:
 
 def judge(target: Target, operations: Operations) -> Judged:
     """The figures. Raises BadOperation when the target itself cannot be built, never for the operations judged."""
-    reference = Model([*target.given, *target.reference])
+    with _ONE_AT_A_TIME:
+        return _judge(target, _reference(target.text), operations)
+
+
+def _judge(target: Target, reference: "_Reference", operations: Operations) -> Judged:
     nothing = dict.fromkeys(target.terms, 0.0)
     try:
         found = Model([*target.given, *operations]).result()
@@ -103,16 +119,35 @@ def judge(target: Target, operations: Operations) -> Judged:
         return Judged(values=nothing, gates={"readable": False}, passed=False, notes={"readable": str(fault)})
     if not found.bodies:
         return Judged(values=nothing, gates={}, passed=False, notes={"nodes": "nothing was left"})
-    wanted = {name: _Wanted(solid, reference.smallest, target) for name, solid in reference.result().bodies.items()}
-    shut = _shut(wanted, found)
+    shut = _shut(reference.wanted, found)
     gates = {name: name not in shut for name in ("readable", "sound", "units", "separate", "connected", "whole")}
     if shut:
         return Judged(values=nothing, gates=gates, passed=False, notes=shut)
-    grade = _grade(target, wanted, found)
-    free_share = _quality(target, _grade(target, wanted, Model(target.given).result())) if target.given else 0.0
-    factor = _beyond(_quality(target, grade), free_share)
+    grade = _grade(target, reference.wanted, found)
+    factor = _beyond(_quality(target, grade), reference.free_share)
     values = {name: value * factor for name, value in grade.values.items()}
     return Judged(values=values, gates=gates, passed=not grade.faults, notes=grade.faults)
+
+
+class _Reference:
+    """What is wanted, built; kept for the siblings of a group, which are judged by the same target.
+
+    `free_share` is the quality of the model that was given, 0 where there was none.
+    """
+
+    def __init__(self, target: Target) -> None:
+        model = Model([*target.given, *target.reference])
+        bodies = model.result().bodies
+        if not bodies:
+            raise BadOperation("nothing is left")
+        self.wanted = {name: _Wanted(solid, model.smallest, target) for name, solid in bodies.items()}
+        given = Model(target.given).result()
+        self.free_share = _quality(target, _grade(target, self.wanted, given)) if given.bodies else 0.0
+
+
+@lru_cache(maxsize=16)
+def _reference(target: str) -> _Reference:
+    return _Reference(Target(**json.loads(target)))
 
 
 class _Wanted:
