@@ -174,7 +174,7 @@ def _on_statement(block: list[ast.stmt], place: int) -> Iterator[Change]:
 
 
 def _is_reset(node: ast.Assign) -> bool:
-    """`self._cached_total = None` outside of a constructor reads as the cache's invalidation."""
+    """`self._cached_total = None`: what was computed before does not hold any longer."""
     target = node.targets[0]
     empty = isinstance(node.value, ast.Constant) and node.value.value is None
     return empty and isinstance(target, ast.Attribute) and target.attr.startswith("_cached")

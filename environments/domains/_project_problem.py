@@ -17,10 +17,17 @@ from assay.errors import EnvironmentAuthorError
 from assay.ids import canonical_json, content_hash
 from assay.records import record
 from environments.domains import (
-    _project_kinds_language,
-    _project_kinds_structures,
-    _project_kinds_trade,
-    _project_kinds_work,
+    _project_cache,
+    _project_calculator,
+    _project_csv_report,
+    _project_geometry,
+    _project_graph,
+    _project_inventory,
+    _project_ledger,
+    _project_scheduler,
+    _project_state_machine,
+    _project_template,
+    _project_text_index,
 )
 from environments.domains._project_kind import Case, Files, Kind, Values
 from environments.domains._project_mutations import CONTRACT_KINDS, Mutator, Site
@@ -29,10 +36,17 @@ from environments.domains._project_run import Result, failures, is_plain, result
 from environments.domains._project_upgrade import ApiChange, candidates, upgraded
 
 KINDS: tuple[Kind, ...] = (
-    *_project_kinds_trade.KINDS,
-    *_project_kinds_language.KINDS,
-    *_project_kinds_structures.KINDS,
-    *_project_kinds_work.KINDS,
+    _project_inventory.KIND,
+    _project_ledger.KIND,
+    _project_csv_report.KIND,
+    _project_calculator.KIND,
+    _project_template.KIND,
+    _project_state_machine.KIND,
+    _project_cache.KIND,
+    _project_graph.KIND,
+    _project_geometry.KIND,
+    _project_scheduler.KIND,
+    _project_text_index.KIND,
 )
 NUM_HIDDEN = 18
 NUM_VISIBLE = 5

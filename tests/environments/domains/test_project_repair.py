@@ -410,6 +410,10 @@ async def _stand(domain: ProjectRepair, task: TaskSpec, sandboxes: Backend) -> N
 
     known = domain.solutions(task)
     assert domain.check(task) == []
+    if task.public["task_kind"] != "tests":
+        nothing = await domain.verify(task, left(sources(task)), sandboxes)
+        base, num = task.hidden["num_already_right"], len(task.hidden["cases"])
+        assert nothing.terms[-1].note == f"{base} of {num} cases, {base} before", task.template
     assert await earned(known.oracle) == (True, 1.0), task.template
     assert await earned(known.noop) == (False, 0.0), task.template
     for number, script in enumerate(known.wrong):
