@@ -338,3 +338,25 @@ def test_a_task_of_another_set_is_not_opened(tmp_path: Path) -> None:
     assert domain.check(stranger) == ["the set has no task 'other'"]
     with pytest.raises(EnvironmentAuthorError, match="no such task"):
         domain.solutions(stranger)
+
+
+async def test_another_task_without_a_reference_does_not_keep_a_sound_one_from_being_inspected(
+    tmp_path: Path, sandboxes: Backend
+) -> None:
+    harbor(tmp_path, "a-bare", solve=None)
+    harbor(tmp_path, "sound")
+    domain = opened(tmp_path, heldout_share=0)
+    evidence = await build_plugin("probe", "junk_rejected").run(every(domain)["sound"], domain, sandboxes, 0)
+    assert evidence.finding is Finding.CLEAR, evidence.summary
+
+
+async def test_equal_work_leaves_equal_states(tmp_path: Path, sandboxes: Backend) -> None:
+    harbor(tmp_path, "t", dockerfile=f"{DOCKERFILE}RUN mkdir -p a/b && touch a/b/c\n")
+    domain = opened(tmp_path)
+    digests = []
+    for text in ("one", "one", "two"):
+        episode = await domain.open(every(domain)["t"], sandboxes)
+        await episode.reply(say_call("run", command=f"echo {text} > f; chmod +x f"))
+        digests.append(await episode.state_hash())
+        await episode.close()
+    assert digests[0] == digests[1] != digests[2]
