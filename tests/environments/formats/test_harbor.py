@@ -259,6 +259,7 @@ async def test_a_task_without_a_solution_is_unproven_and_not_an_error(tmp_path: 
         domain.solutions(task)
     evidence = await build_plugin("probe", "oracle_accepted").run(task, domain, sandboxes, 0)
     assert evidence.finding is Finding.UNKNOWN
+    assert evidence.summary.startswith("could not look: ours/t has no reference solution")
 
 
 async def test_a_folder_that_changes_after_its_tasks_were_made_is_blamed_on_the_environment(
