@@ -9,7 +9,8 @@ import pytest
 from assay.errors import ConfigurationError, EnvironmentAuthorError
 from assay.records import Cause, Finding, TaskSpec
 from assay.registry import build_plugin
-from environments.artifacts import read
+from environments.artifacts import Artifacts, read
+from environments.artifacts import write as write_artifacts
 from environments.base import Domain, LeftOut, Outcome, play, take
 from environments.catalogue import build_domain
 from environments.sandboxes.base import Backend
@@ -361,3 +362,13 @@ async def test_equal_work_leaves_equal_states(tmp_path: Path, sandboxes: Backend
         digests.append(await episode.state_hash())
         await episode.close()
     assert digests[0] == digests[1] != digests[2]
+
+
+async def test_a_submission_that_was_made_up_is_graded_and_leads_nowhere(tmp_path: Path, sandboxes: Backend) -> None:
+    harbor(tmp_path, "t")
+    domain = opened(tmp_path)
+    files = {"answer.txt": b"42\n", "../x": b"1", "/tests/test.sh": b"1", "a": b"1", "a/b": b"2", "n\0": b"", "": b""}
+    made_up = Artifacts(files=files, removed=("../..", "/", "gone"), executable=("nothing",))
+    for submission, reward in ((write_artifacts(made_up), 1.0), ('{"answer": "", "files": {"a": {}}}', 0.0)):
+        verdict = await domain.verify(every(domain)["t"], Outcome(submission=submission), sandboxes)
+        assert (verdict.valid, verdict.reward) == (True, reward), verdict
