@@ -5,26 +5,22 @@ task.yaml  Dockerfile  docker-compose.yaml  run-tests.sh  tests/  solution.sh   
 assay/wrong/*.sh  assay/equivalent/*.sh  assay/cases.jsonl                          ours, beside either
 """
 
-import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, Literal
 
 from assay.records import record
 from environments.formats import _folder
 from environments.formats._commands import first_need
 from environments.formats._dockerfile import DEFAULT_DIR, Recipe, check_base, read_dockerfile
-from environments.formats._faults import Unusable, invalid, unsupported
+from environments.formats._faults import Unusable, unsupported
 from environments.formats._folder import Entry, Files, read_folder, read_text
 from environments.formats._harbor_models import Assay, TaskToml, TaskYaml
+from environments.formats._harbor_parts import checked, ours_beside, parse_toml, variables
 
 Layout = Literal["harbor", "terminal_bench"]
-M = TypeVar("M", bound=BaseModel)
 _TAKEN = (
     "/tests",
     "/solution",
@@ -40,7 +36,6 @@ _TAKEN = (
     "/opt/assay",
 )
 _LEVELS = {"easy": 1, "medium": 2, "hard": 3}
-_HOST = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _COMPOSE_KEYS = {
     "build",
     "image",
@@ -121,17 +116,17 @@ def _read_harbor(folder: Path, images: Mapping[str, str]) -> Work:
         image=image,
         base_image=recipe.base,
         work_dir=work_dir,
-        env={**recipe.env, **_variables("environment.env", said.environment.env)},
+        env={**recipe.env, **variables("environment.env", said.environment.env)},
         base=base,
         shown=shown,
         commands=recipe.commands,
         tests=tests,
         runner="test.sh",
-        tests_env=_variables("verifier.env", said.verifier.env),
+        tests_env=variables("verifier.env", said.verifier.env),
         solution=solution,
         solver="solve.sh" if "solve.sh" in solution else "",
-        solution_env=_variables("solution.env", said.solution.env),
-        **_ours(folder, said.assay),
+        solution_env=variables("solution.env", said.solution.env),
+        **ours_beside(folder, said.assay),
         agent_timeout_s=said.agent.timeout_sec,
         tests_timeout_s=said.verifier.timeout_sec,
         memory_mb=said.environment.memory_mb,
@@ -229,7 +224,7 @@ def _read_terminal_bench(folder: Path, images: Mapping[str, str]) -> Work:
         solution=solution,
         solver="solution.sh" if solution else "",
         solution_env={},
-        **_ours(folder, ours),
+        **ours_beside(folder, ours),
         agent_timeout_s=said.max_agent_timeout_sec,
         tests_timeout_s=said.max_test_timeout_sec,
         memory_mb=None,
@@ -256,35 +251,6 @@ def _check_compose(folder: Path) -> None:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """Raises Unusable."""
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
-        raise Unusable(f"is not valid TOML: {str(error)[:200]}", key=name, value=text[:40]) from error
-
-
-def checked(model: type[M], values: Any) -> M:
-    """The values as the model. Raises Unusable."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise invalid(error) from error
-
-
-def _variables(key: str, values: Mapping[str, str]) -> dict[str, str]:
-    """`${NAME:-default}` becomes the default: nothing of this machine's environment is given away."""
-    made = {}
-    for name, text in values.items():
-        if not re.fullmatch(r"[A-Za-z_]\w*", name) or "\0" in text:
-            raise Unusable("not the name of an environment variable, or a NUL in it", key=key, value=name)
-        for match in _HOST.finditer(text):
-            if match[2] is None:
-                raise unsupported("variables of this machine are not passed on", f"{key}.{name}", text)
-        made[name] = _HOST.sub(lambda match: match[2], text)
-    return made
-
-
 def _placed(recipe: Recipe, context: Files, work_dir: str) -> tuple[dict[str, Entry], dict[str, dict[str, Entry]]]:
     """Copied files below the work dir, and those elsewhere by the folder that shows them."""
     if work_dir.startswith(_TAKEN) or work_dir != work_dir.rstrip("/") or "/../" in f"{work_dir}/" or "\0" in work_dir:
@@ -302,34 +268,6 @@ def _placed(recipe: Recipe, context: Files, work_dir: str) -> tuple[dict[str, En
             )
         shown.setdefault(f"/{top}", {})[rest] = context[path]
     return base, shown
-
-
-def _ours(folder: Path, said: Assay) -> dict[str, Any]:
-    """What Assay's own folder beside the task adds."""
-    scripts = {
-        kind: {
-            path: read_text(folder / "assay" / kind, path)
-            for path in read_folder(folder / "assay" / kind)
-            if path.endswith(".sh")
-        }
-        for kind in ("wrong", "equivalent")
-    }
-    cases = _cases(read_text(folder, "assay/cases.jsonl")) if said.cases else ()
-    return {**scripts, "assay": said, "cases": cases}
-
-
-def _cases(text: str) -> tuple[dict[str, Any], ...]:
-    cases = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            case = json.loads(line)
-            cases.append({"args": list(case["args"]), "expected": case["expected"]})
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            rule = 'each line is {"args": [...], "expected": ...}'
-            raise Unusable(rule, key=f"assay/cases.jsonl line {number}", value=line) from error
-    if not cases:
-        raise Unusable("at least one case is needed", key="assay/cases.jsonl", value="nothing")
-    return tuple(cases)
 
 
 def _check_scripts(work: Work, *, stand_ins: bool) -> None:

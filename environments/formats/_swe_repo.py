@@ -31,12 +31,14 @@ def check_clone(repo: str, path: str) -> None:
         raise Unusable("give a git clone or bare repository in the option `repos`", key=f"repos.{repo}", value=path)
 
 
+@lru_cache(maxsize=4096)
 def check_commit(path: str, commit: str) -> None:
     """Raises Unusable when the clone has no such commit."""
     if _git(path, "cat-file", "-e", f"{commit}^{{commit}}").returncode != 0:
         raise unsupported("the clone has no such commit; fetch it", "base_commit", commit)
 
 
+@lru_cache(maxsize=4096)
 def needed_packages(path: str, commit: str) -> str:
     """What the project says it needs besides Python, as the first line found; empty when nothing."""
     pyproject = _shown(path, commit, "pyproject.toml")

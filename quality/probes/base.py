@@ -16,7 +16,7 @@ from dataclasses import field
 from time import monotonic
 from typing import Any, ClassVar
 
-from assay.errors import SandboxError, is_transient
+from assay.errors import EnvironmentAuthorError, SandboxError, is_transient
 from assay.records import Cause, Evidence, Finding, TaskSpec, Verdict, record
 from assay.registry import PluginConfig
 from environments.base import Domain, Outcome, Script, play
@@ -136,7 +136,7 @@ class Probe(ABC):
     async def _look(self, bench: Bench) -> Result:
         try:
             return await self.look(bench)
-        except Inconclusive as error:
+        except (Inconclusive, EnvironmentAuthorError) as error:
             return Result(finding=Finding.UNKNOWN, summary=f"could not look: {error}")
         except Exception as error:
             return Result(finding=Finding.UNKNOWN, summary=f"the probe crashed: {traceback_tail(error)}")

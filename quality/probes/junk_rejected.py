@@ -1,6 +1,8 @@
 """Does the verifier hold against nonsense? Odd input must be judged, without breaking anything, and must not pass."""
 
-from assay.records import TaskSpec
+import contextlib
+
+from assay.errors import EnvironmentAuthorError
 from environments.base import Script
 from quality.probes.base import Bench, Probe, Result, rejected
 
@@ -25,15 +27,17 @@ class JunkRejected(Probe):
         junk: dict[str, Script] = {name: (text,) for name, text in JUNK.items() if (text,) != oracle}
         other = _another(bench)
         if other is not None:
-            junk["another task's answer"] = bench.domain.solutions(other).oracle
+            junk["another task's answer"] = other
         return rejected([await bench.play(name, script) for name, script in junk.items()], "junk")
 
 
-def _another(bench: Bench) -> TaskSpec | None:
-    """A task of the same domain with another answer and template, or None where the domain has hardly any."""
+def _another(bench: Bench) -> Script | None:
+    """The oracle of a task of the same domain with another answer and template, or None where there is hardly any."""
     there = bench.domain.num_tasks("train")
     for index in range(SEARCHED if there is None else min(SEARCHED, there)):
         other = bench.domain.make_task("train", index, bench.seed)
         if other.answer_digest != bench.task.answer_digest and other.template != bench.task.template:
-            return other
+            # A foreign task may come without a reference.
+            with contextlib.suppress(EnvironmentAuthorError):
+                return bench.domain.solutions(other).oracle
     return None

@@ -9,7 +9,8 @@ import pytest
 from assay.errors import ConfigurationError, EnvironmentAuthorError
 from assay.records import Cause, Finding, TaskSpec
 from assay.registry import build_plugin
-from environments.artifacts import read
+from environments.artifacts import Artifacts, read
+from environments.artifacts import write as write_artifacts
 from environments.base import Domain, LeftOut, Outcome, play, take
 from environments.catalogue import build_domain
 from environments.sandboxes.base import Backend
@@ -259,6 +260,7 @@ async def test_a_task_without_a_solution_is_unproven_and_not_an_error(tmp_path: 
         domain.solutions(task)
     evidence = await build_plugin("probe", "oracle_accepted").run(task, domain, sandboxes, 0)
     assert evidence.finding is Finding.UNKNOWN
+    assert evidence.summary.startswith("could not look: ours/t has no reference solution")
 
 
 async def test_a_folder_that_changes_after_its_tasks_were_made_is_blamed_on_the_environment(
@@ -338,3 +340,35 @@ def test_a_task_of_another_set_is_not_opened(tmp_path: Path) -> None:
     assert domain.check(stranger) == ["the set has no task 'other'"]
     with pytest.raises(EnvironmentAuthorError, match="no such task"):
         domain.solutions(stranger)
+
+
+async def test_another_task_without_a_reference_does_not_keep_a_sound_one_from_being_inspected(
+    tmp_path: Path, sandboxes: Backend
+) -> None:
+    harbor(tmp_path, "a-bare", solve=None)
+    harbor(tmp_path, "sound")
+    domain = opened(tmp_path, heldout_share=0)
+    evidence = await build_plugin("probe", "junk_rejected").run(every(domain)["sound"], domain, sandboxes, 0)
+    assert evidence.finding is Finding.CLEAR, evidence.summary
+
+
+async def test_equal_work_leaves_equal_states(tmp_path: Path, sandboxes: Backend) -> None:
+    harbor(tmp_path, "t", dockerfile=f"{DOCKERFILE}RUN mkdir -p a/b && touch a/b/c\n")
+    domain = opened(tmp_path)
+    digests = []
+    for text in ("one", "one", "two"):
+        episode = await domain.open(every(domain)["t"], sandboxes)
+        await episode.reply(say_call("run", command=f"echo {text} > f; chmod +x f"))
+        digests.append(await episode.state_hash())
+        await episode.close()
+    assert digests[0] == digests[1] != digests[2]
+
+
+async def test_a_submission_that_was_made_up_is_graded_and_leads_nowhere(tmp_path: Path, sandboxes: Backend) -> None:
+    harbor(tmp_path, "t")
+    domain = opened(tmp_path)
+    files = {"answer.txt": b"42\n", "../x": b"1", "/tests/test.sh": b"1", "a": b"1", "a/b": b"2", "n\0": b"", "": b""}
+    made_up = Artifacts(files=files, removed=("../..", "/", "gone"), executable=("nothing",))
+    for submission, reward in ((write_artifacts(made_up), 1.0), ('{"answer": "", "files": {"a": {}}}', 0.0)):
+        verdict = await domain.verify(every(domain)["t"], Outcome(submission=submission), sandboxes)
+        assert (verdict.valid, verdict.reward) == (True, reward), verdict

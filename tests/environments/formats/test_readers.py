@@ -19,7 +19,7 @@ from environments.formats._dockerfile import is_plain, read_dockerfile
 from environments.formats._faults import Unusable
 from environments.formats._folder import parse_yaml
 from environments.formats._harbor_models import Assay, TaskToml, TaskYaml
-from environments.formats._harbor_read import checked, parse_toml
+from environments.formats._harbor_parts import checked, parse_toml
 from environments.formats._rewards import BadReward, read_pytest, read_reward
 from environments.formats._swe_rows import Row
 from tests.environments.formats.harbor_tasks import harbor, terminal_bench
