@@ -17,6 +17,7 @@ from assay.records import (
     Evidence,
     Failure,
     Finding,
+    Image,
     Message,
     PolicyVersion,
     RewardTerm,
@@ -108,6 +109,7 @@ def turns(draw: st.DrawFn, index: int) -> Turn:
         sample_s=draw(REAL),
         act_s=draw(REAL),
         state_hash=draw(TEXT),
+        images=tuple(Image(data=data) for data in draw(st.lists(st.binary(max_size=8), max_size=2))),
     )
 
 
