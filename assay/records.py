@@ -369,8 +369,8 @@ class Verdict:
 
     @classmethod
     def of(cls, terms: tuple[RewardTerm, ...], *, passed: bool, judged: Judging) -> "Verdict":
-        """Valid: the weighted sum of the terms, whose weights sum to 1."""
-        reward = min(1.0, max(0.0, math.fsum(term.value * term.weight for term in terms)))
+        """Valid: the weighted sum of the terms, whose weights sum to 1, to twelve digits: a perfect score is 1.0."""
+        reward = min(1.0, max(0.0, round(math.fsum(term.value * term.weight for term in terms), 12)))
         return cls(reward=reward, passed=passed, failure=None, terms=terms, judged=judged)
 
     @classmethod

@@ -62,7 +62,6 @@ class Rubric:
         _in_unit_range(values)
         share = self.process_weight if self.process else 0.0
         unsolved = 0.0 if closed else self._brake(values)
-        # The small terms come first: summed in this order, the default weights give exactly 1.
         terms = [
             *(_gate(name, held, notes) for name, held in (gates or {}).items()),
             *(_process(name, values[name], share * w, passed, notes) for name, w in _shares(self.process)),
