@@ -20,7 +20,7 @@ from environments.base import Domain, Script, play, take
 from environments.sandboxes.base import Backend
 
 NUM_EACH = 200
-NUM_DRAWN = 40  # of domains with images: drawing one takes 50 to 100 ms
+NUM_COSTLY = 40  # of domains that draw images or check tasks by running code while they make them
 ODD = {
     "empty": "",
     "blank": " \n\t",
@@ -53,8 +53,13 @@ def tasks(domain: Domain, split: Split, num: int = NUM_EACH, seed: int = 0) -> l
     """Made once; fewer where there are fewer."""
     key = (domain.id, split, seed)
     if key not in _made:
-        _made[key] = take(domain, split, NUM_DRAWN if domain.card().images else NUM_EACH, seed)
+        _made[key] = take(domain, split, _num(domain), seed)
     return _made[key][:num]
+
+
+def _num(domain: Domain) -> int:
+    card = domain.card()
+    return NUM_COSTLY if card.images or card.profile.num_sandboxes else NUM_EACH
 
 
 async def verdict(domain: Domain, task: TaskSpec, script: Script, sandboxes: Backend) -> Verdict:
