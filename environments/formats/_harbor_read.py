@@ -5,6 +5,7 @@ task.yaml  Dockerfile  docker-compose.yaml  run-tests.sh  tests/  solution.sh   
 assay/wrong/*.sh  assay/equivalent/*.sh  assay/cases.jsonl                          ours, beside either
 """
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import field
@@ -21,20 +22,9 @@ from environments.formats._harbor_models import Assay, TaskToml, TaskYaml
 from environments.formats._harbor_parts import checked, ours_beside, parse_toml, variables
 
 Layout = Literal["harbor", "terminal_bench"]
-_TAKEN = (
-    "/tests",
-    "/solution",
-    "/logs",
-    "/tmp",
-    "/usr",
-    "/etc",
-    "/proc",
-    "/dev",
-    "/bin",
-    "/lib",
-    "/sbin",
-    "/opt/assay",
-)
+_OURS = ("/tests", "/solution", "/logs", "/tmp", "/proc", "/dev")
+_SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64")
+_NOT_SHOWN = {"tests", "run-tests.sh", "solution.sh", "solution.yaml", "task.yaml", "assay", "assay.toml"}
 _LEVELS = {"easy": 1, "medium": 2, "hard": 3}
 _COMPOSE_KEYS = {
     "build",
@@ -106,7 +96,7 @@ def _read_harbor(folder: Path, images: Mapping[str, str]) -> Work:
     context = read_folder(folder / "environment")
     recipe = _recipe(folder, context, said, image)
     work_dir = said.environment.workdir or recipe.work_dir
-    base, shown = _placed(recipe, context, work_dir)
+    base, shown = _placed(recipe, context, work_dir, given=bool(image))
     tests, solution = read_folder(folder / "tests"), read_folder(folder / "solution")
     return Work(
         name=name,
@@ -198,7 +188,9 @@ def _read_terminal_bench(folder: Path, images: Mapping[str, str]) -> Work:
     image = images.get(folder.name, "")
     everything = read_folder(folder)
     recipe = read_dockerfile(read_text(folder, "Dockerfile"), list(everything), bare=not image)
-    base, shown = _placed(recipe, everything, recipe.work_dir)
+    if leaked := [path for path in recipe.copies.values() if path.split("/")[0] in _NOT_SHOWN]:
+        raise Unusable("it would show the agent what is hidden", key="Dockerfile: COPY", value=leaked[0])
+    base, shown = _placed(recipe, everything, recipe.work_dir, given=bool(image))
     tests = read_folder(folder / "tests")
     if "run-tests.sh" not in everything:
         raise Unusable("this file is required", key="run-tests.sh", value="nothing")
@@ -251,10 +243,17 @@ def _check_compose(folder: Path) -> None:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _placed(recipe: Recipe, context: Files, work_dir: str) -> tuple[dict[str, Entry], dict[str, dict[str, Entry]]]:
+def _top(path: str) -> str:
+    return "/" + path.lstrip("/").split("/")[0]
+
+
+def _placed(
+    recipe: Recipe, context: Files, work_dir: str, *, given: bool
+) -> tuple[dict[str, Entry], dict[str, dict[str, Entry]]]:
     """Copied files below the work dir, and those elsewhere by the folder that shows them."""
-    if work_dir.startswith(_TAKEN) or work_dir != work_dir.rstrip("/") or "/../" in f"{work_dir}/" or "\0" in work_dir:
-        raise unsupported(f"a work dir must be a folder of its own, not {', '.join(_TAKEN)}", "WORKDIR", work_dir)
+    taken = _OURS if given else (*_OURS, *_SYSTEM)
+    if _top(work_dir) in taken or posixpath.normpath(work_dir) != work_dir or "\0" in work_dir:
+        raise unsupported(f"a work dir must be a folder of its own, not below {', '.join(taken)}", "WORKDIR", work_dir)
     base: dict[str, Entry] = {}
     shown: dict[str, dict[str, Entry]] = {}
     for inside, path in recipe.copies.items():
@@ -262,7 +261,7 @@ def _placed(recipe: Recipe, context: Files, work_dir: str) -> tuple[dict[str, En
             base[inside.removeprefix(f"{work_dir}/")] = context[path]
             continue
         top, _, rest = inside.lstrip("/").partition("/")
-        if not rest or f"/{top}".startswith(_TAKEN) or work_dir.startswith(f"/{top}/"):
+        if not rest or f"/{top}" in (*_OURS, *_SYSTEM, "/opt", "/root") or _top(work_dir) == f"/{top}":
             raise unsupported(
                 "nothing can be placed there: only the work dir and new folders", "Dockerfile: COPY", inside
             )

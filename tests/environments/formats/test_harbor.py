@@ -146,6 +146,19 @@ def test_what_is_broken_is_left_out_with_key_and_reason_and_the_rest_loads(tmp_p
     assert list(every(domain)) == ["sound"]
 
 
+def test_an_image_that_would_hold_the_hidden_tests_is_refused(tmp_path: Path) -> None:
+    terminal_bench(tmp_path, "t", tests="x = 1\n", solve="true\n", Dockerfile=f"{DOCKERFILE}COPY . .\n")
+    left = only_left_out(tmp_path)
+    assert (left.key, left.why) == ("Dockerfile: COPY", "it would show the agent what is hidden")
+
+
+@pytest.mark.parametrize("place", ["/usr/src/app", "/tests/x", "/tmp/x"])
+def test_a_work_dir_that_is_taken_is_refused_unless_an_image_has_it(tmp_path: Path, place: str) -> None:
+    harbor(tmp_path, "t", dockerfile=f"FROM debian\nWORKDIR {place}\n")
+    assert only_left_out(tmp_path).key == "WORKDIR"
+    assert len(every(opened(tmp_path, images={"t": "/some/image.tar"}))) == (place == "/usr/src/app")
+
+
 def test_files_that_lead_elsewhere_or_are_giants_are_refused_without_reading_them(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2")
     (harbor(tmp_path, "link") / "tests/more").symlink_to(tmp_path / "secret")
