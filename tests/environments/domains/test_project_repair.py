@@ -403,10 +403,14 @@ def test_only_the_kinds_and_levels_that_were_asked_for_are_made() -> None:
 async def _stand(domain: ProjectRepair, task: TaskSpec, sandboxes: Backend) -> None:
     """Oracle, no-op, wrong, equivalent and ladder as they must be."""
 
+    seen: dict[tuple[str, ...], tuple[bool, float]] = {}
+
     async def earned(script: tuple[str, ...]) -> tuple[bool, float]:
-        verdict = await domain.verify(task, await play(domain, task, script, sandboxes), sandboxes)
-        assert verdict.reward is not None, (task.template, verdict.failure)
-        return verdict.passed, verdict.reward
+        if script not in seen:
+            verdict = await domain.verify(task, await play(domain, task, script, sandboxes), sandboxes)
+            assert verdict.reward is not None, (task.template, verdict.failure)
+            seen[script] = verdict.passed, verdict.reward
+        return seen[script]
 
     known = domain.solutions(task)
     assert domain.check(task) == []
