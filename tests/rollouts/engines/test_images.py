@@ -51,7 +51,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = {"model_type": "llama", "vocab_size": len(tokens), "hidden_size": 64, "intermediate_size": 96}
     text |= {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
     text |= {"max_position_embeddings": 1024, "pad_token_id": 0, "eos_token_id": tokens.eos_token_id}
-    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    vision: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
     vision |= {"image_size": 32, "patch_size": 8, "initializer_range": 0.3}
     config = Idefics3Config(
         text_config=text,
