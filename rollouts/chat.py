@@ -15,7 +15,7 @@ from assay.errors import ConfigurationError, EngineError
 from assay.records import FinishReason, Image, Message, Tool
 from environments.tools import with_tools
 
-_ASK, _ANSWER, _NEXT = "assay-question", "assay-answer", "assay-observation"
+ASK, ANSWER, NEXT = "assay-question", "assay-answer", "assay-observation"
 
 
 class ChatTokenizer:
@@ -69,7 +69,12 @@ class ChatTokenizer:
         the observation as a user message, and the opening of the next assistant message."""
         self._check_images(images)
         text = self._reply_frame[0] + self._defuse(observation) + self._reply_frame[1]
-        ids = self._encode(text)
+        return self._after(completion_ids, finish_reason, self._encode(text))
+
+    def _after(
+        self, completion_ids: Sequence[int], finish_reason: FinishReason, ids: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """`ids`, without the end token they begin with where it was sampled."""
         ended = finish_reason == "stop" and completion_ids and completion_ids[-1] in self.stop_token_ids
         return ids[1:] if ended and ids[0] in self.stop_token_ids else ids
 
@@ -90,18 +95,11 @@ class ChatTokenizer:
     def _reply_frame(self) -> tuple[str, str]:
         """What the template puts (from an answer to the observation, from the observation to the next answer)."""
         dialogue = [
-            Message(role="user", content=_ASK),
-            Message(role="assistant", content=_ANSWER),
-            Message(role="user", content=_NEXT),
+            Message(role="user", content=ASK),
+            Message(role="assistant", content=ANSWER),
+            Message(role="user", content=NEXT),
         ]
-        text = self._render(dialogue, generation=True)
-        found = re.fullmatch(rf".*{_ANSWER}(.*?){_NEXT}(.*)", text, re.DOTALL)
-        if found is None:
-            raise ConfigurationError(
-                f"The chat template of {self.path!r} does not render user, assistant, user in order, so several turns "
-                "can't be encoded. Use another model or correct its chat template."
-            )
-        return found[1], found[2]
+        return framed(self._render(dialogue, generation=True), self.path)
 
     def _check_images(self, images: Sequence[Image]) -> None:
         if images and not self.takes_images:
@@ -125,10 +123,13 @@ class ChatTokenizer:
         return "tool_use" in template if isinstance(template, dict) else bool(re.search(r"\btools\b", template))
 
     def _render(self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, generation: bool) -> str:
-        plain = [{"role": m.role, "content": self._defuse(m.content)} for m in messages]
+        plain = [self._plain(message) for message in messages]
         told = [{"type": "function", "function": self._plain_tool(tool)} for tool in tools]
         options = {"tools": told} if told else {}
         return self.tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=generation, **options)
+
+    def _plain(self, message: Message) -> dict[str, Any]:
+        return {"role": message.role, "content": self._defuse(message.content)}
 
     def _plain_tool(self, tool: Tool) -> dict[str, Any]:
         plain = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
@@ -139,6 +140,17 @@ class ChatTokenizer:
 
     def _defuse(self, text: str) -> str:
         return self._specials.sub(lambda m: m[0][0] + "\u200b" + m[0][1:], text) if self._specials else text
+
+
+def framed(rendered: str, path: str) -> tuple[str, str]:
+    """What lies (from ANSWER to NEXT, after NEXT) in a rendered dialogue. Raises ConfigurationError."""
+    found = re.fullmatch(rf".*{ANSWER}(.*?){NEXT}(.*)", rendered, re.DOTALL)
+    if found is None:
+        raise ConfigurationError(
+            f"The chat template of {path!r} does not render user, assistant, user in order, so several turns can't be "
+            "encoded. Use another model or correct its chat template."
+        )
+    return found[1], found[2]
 
 
 def missing_model(path: str, error: object = "") -> EngineError:

@@ -18,10 +18,10 @@ from assay.records import (
     Trajectory,
     VerifiedTrajectory,
 )
-from rollouts.chat import ChatTokenizer
 from rollouts.collect import collect
 from rollouts.demonstrate import ORACLE, OracleEngine
 from rollouts.engines.base import Engine
+from rollouts.image_chat import chat_for
 from rollouts.plan import missing, plan_groups
 from rollouts.verify import verify
 from storage.rows import reward_rows, trajectory_rows, turn_rows
@@ -127,7 +127,7 @@ async def _engine(shop: Workshop, run: RunRef, plan: RolloutPlan) -> Engine:
     if plan.policy.id != ORACLE:
         refuse_unseen_by(shop, plan.specs(shop), plan.policy.uri)
         return await shop.serving(plan.policy)
-    chat = await asyncio.to_thread(ChatTokenizer, base_policy(shop, run).uri)
+    chat = await asyncio.to_thread(chat_for, base_policy(shop, run).uri)
     return OracleEngine(chat, plan.specs(shop), shop.domains)
 
 

@@ -19,6 +19,7 @@ from assay.records import FinishReason
 from rollouts.engines._attention import DecodeStep, Prefill, Prompts
 from rollouts.engines._prefixes import Context, PrefixCache
 from rollouts.engines.base import Completion, SampleRequest
+from rollouts.image_chat import ImageChat
 
 _BELOW_ONE = 1.0 - 2.0**-24  # the largest float32 below 1
 
@@ -69,8 +70,10 @@ class Row:
 class Decoder:
     """Holds the rows of one worker. Not shared between threads; the model and the prefix cache may be."""
 
-    def __init__(self, model: Any, stop_token_ids: frozenset[int], prefixes: PrefixCache) -> None:
-        self.model, self.stop_token_ids, self.prefixes = model, stop_token_ids, prefixes
+    def __init__(
+        self, model: Any, stop_token_ids: frozenset[int], prefixes: PrefixCache, eyes: ImageChat | None = None
+    ) -> None:
+        self.model, self.stop_token_ids, self.prefixes, self.eyes = model, stop_token_ids, prefixes, eyes
         self.rows: list[Row] = []
         self._tails = torch.empty(0)
         self._segments: list[torch.Tensor] = []
@@ -85,16 +88,14 @@ class Decoder:
         """Start these jobs; equal prompts at equal temperature share a row. Draws each sample's first token."""
         groups: dict[tuple[tuple[int, ...], float], list[Job]] = {}
         for job in jobs:
-            groups.setdefault((job.request.prompt_ids, job.request.sampling.temperature), []).append(job)
+            groups.setdefault((self._keys(job.request), job.request.sampling.temperature), []).append(job)
         first = len(self.rows)
         logits = []
-        for (prompt_ids, temperature), members in sorted(groups.items(), key=lambda item: item[0]):
-            context, last = self._prefill(prompt_ids)
+        for (keys, temperature), members in sorted(groups.items(), key=lambda item: item[0]):
+            context, last = self._prefill(keys, members[0].request)
             segment_length = context.segment.shape[3]
             samples = [s for job in members for s in _samples(job)]
-            row = Row(
-                prompt_ids[:segment_length], context.segment, prompt_ids[segment_length:], (), samples, temperature
-            )
+            row = Row(keys[:segment_length], context.segment, keys[segment_length:], (), samples, temperature)
             self._append(row, context.tail)
             logits.append(last)
         if logits:
@@ -113,26 +114,36 @@ class Decoder:
             row.tail_ids += row.said[-1:]
         self._branch(0, logits)
 
-    def _forward(self, tokens: torch.Tensor, positions: torch.Tensor, layout: Any, keep: int = 0) -> torch.Tensor:
-        """Logits [N, V] of the last `keep` tokens, or of all when 0."""
+    def _forward(
+        self, tokens: torch.Tensor, positions: torch.Tensor, layout: Any, keep: int = 0, **seen: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits [N, V] of the last `keep` tokens, or of all when 0. `seen` are the pixels of the tokens' images."""
         output = self.model(
-            input_ids=tokens, position_ids=positions, use_cache=False, layout=layout, logits_to_keep=keep
+            input_ids=tokens, position_ids=positions, use_cache=False, layout=layout, logits_to_keep=keep, **seen
         )
         return output.logits[0]
 
-    def _prefill(self, prompt_ids: tuple[int, ...]) -> tuple[Context, torch.Tensor]:
+    def _keys(self, request: SampleRequest) -> tuple[int, ...]:
+        """What tells contexts apart: the prompt's ids, and where a model has eyes, the images behind placeholders."""
+        return request.prompt_ids if self.eyes is None else self.eyes.keys(request.prompt_ids, request.images)
+
+    def _prefill(self, keys: tuple[int, ...], request: SampleRequest) -> tuple[Context, torch.Tensor]:
         """Keys and values of a prompt, and the logits [1, V] after it."""
-        known, num_known = self.prefixes.longest(prompt_ids)
-        num_known = min(num_known, len(prompt_ids) - 1)
+        prompt_ids, seen = request.prompt_ids, {}
+        known, num_known = self.prefixes.longest(keys)
+        num_known = min(num_known, len(keys) - 1)
+        if self.eyes is not None and any(key < 0 for key in keys[num_known:]):
+            # A new image is seen with all before it: the model places the images of a context by their order.
+            known, num_known, seen = None, 0, self.eyes.pixels(request.images)
         past = torch.cat((known.segment, known.tail), dim=3)[:, :, :, :num_known] if known and num_known else None
         layout = Prefill(past, len(prompt_ids) - num_known)
         positions = torch.arange(num_known, len(prompt_ids)).unsqueeze(0)
-        logits = self._forward(torch.tensor([prompt_ids[num_known:]]), positions, layout, keep=1)
+        logits = self._forward(torch.tensor([prompt_ids[num_known:]]), positions, layout, keep=1, **seen)
         stored = layout.stored
         if known is not None and num_known >= known.segment.shape[3]:
-            context = Context(prompt_ids, known.segment, stored[:, :, :, known.segment.shape[3] :].clone())
+            context = Context(keys, known.segment, stored[:, :, :, known.segment.shape[3] :].clone())
         else:
-            context = Context(prompt_ids, stored, stored[:, :, :, :0])
+            context = Context(keys, stored, stored[:, :, :, :0])
         self.prefixes.put(context)
         return context, logits
 

@@ -9,6 +9,7 @@ from torch import nn
 from assay.errors import EngineError
 from rollouts.chat import missing_model
 from rollouts.engines import _attention
+from rollouts.image_chat import sees_images
 
 # From this many outputs on (the vocabulary), reordered weights are 2-2.5x faster at the batch sizes of decoding;
 # smaller layers gain nothing.
@@ -33,13 +34,18 @@ class PackedLinear(nn.Module):
 
 def read_policy(path: str, dtype: torch.dtype) -> Any:
     """The model at a Hugging Face directory or hub id, ready for the engine. EngineError when there is none."""
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     _attention.register()
     try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=_attention.NAME)
+        if sees_images(path):
+            # The layout is the text's; an image is seen whole, as always.
+            attention = {"text_config": _attention.NAME, "vision_config": "sdpa"}
+            model = AutoModelForImageTextToText.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+        else:
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=_attention.NAME)
     except (OSError, ValueError) as error:
         raise missing_model(path, error) from error
     return _prepare(model)

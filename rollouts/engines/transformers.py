@@ -1,4 +1,4 @@
-"""The embedded engine: any causal language model of transformers, sampled in this process.
+"""The embedded engine: causal language models of transformers, some with eyes, sampled in this process.
 
     sample() ... sample()  ->  queue  ->  worker threads, one Decoder each  ->  futures
 
@@ -23,6 +23,7 @@ from assay.registry import PluginConfig
 from assay.settings import settings
 from rollouts.chat import ChatTokenizer
 from rollouts.engines.base import Completion, SampleRequest
+from rollouts.image_chat import ImageChat, chat_for, sees_images
 
 
 class TransformersEngine:
@@ -63,11 +64,11 @@ class TransformersEngine:
     @property
     def takes_images(self) -> bool:
         """Whether the loaded model sees images."""
-        return False
+        return self._chat is not None and self._chat.takes_images
 
     def can_show_images(self, model: str) -> bool:
         """Whether the model at this path or hub id sees images."""
-        return False
+        return sees_images(model)
 
     async def load(self, policy: PolicyVersion, live: Any | None = None) -> None:
         """Serve this version from now on; waits for completions under way. See the contract in `base`."""
@@ -99,7 +100,7 @@ class TransformersEngine:
 
     def encode_reply(self, completion: Completion, observation: str, images: Sequence[Image] = ()) -> tuple[int, ...]:
         """The ids between a completion and the next one."""
-        return self._tokenizer.encode_reply(completion.token_ids, completion.finish_reason, observation)
+        return self._tokenizer.encode_reply(completion.token_ids, completion.finish_reason, observation, images)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text without special tokens."""
@@ -108,6 +109,10 @@ class TransformersEngine:
     async def close(self) -> None:
         """Idempotent; ends the workers and frees the weights."""
         await asyncio.to_thread(self._close)
+
+    @property
+    def _eyes(self) -> ImageChat | None:
+        return self._chat if isinstance(self._chat, ImageChat) else None
 
     @property
     def _tokenizer(self) -> ChatTokenizer:
@@ -139,7 +144,7 @@ class TransformersEngine:
         with self._changed:
             self._changed.wait_for(lambda: not self._queue and not any(self._active))
             if live is None:
-                self._chat = ChatTokenizer(policy.uri)
+                self._chat = chat_for(policy.uri)
                 self._model = read_policy(policy.uri, dtype)
             else:
                 self._chat = self._chat or ChatTokenizer(_tokenizer_home(policy, live))
@@ -186,7 +191,7 @@ class TransformersEngine:
         from rollouts.engines._decoder import Decoder
 
         if decoder is None:
-            decoder = Decoder(self._model, self._tokenizer.stop_token_ids, self._prefixes)
+            decoder = Decoder(self._model, self._tokenizer.stop_token_ids, self._prefixes, self._eyes)
         decoder.admit(jobs)
         decoder.step()
         return decoder
@@ -233,6 +238,7 @@ def _fail(futures: Sequence[Future[list[Completion]]], error: Exception) -> None
 
 def _context_limit(config: Any) -> int:
     """Tokens of context, the sliding window included: within it, sliding attention is full attention."""
+    config = config.get_text_config()
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
     return min(config.max_position_embeddings, window or config.max_position_embeddings)
 

@@ -3,6 +3,7 @@
 import importlib
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from assay.errors import ConfigurationError, TrainingError
-from assay.records import TrainingBatch, TrainingSample
+from assay.records import Image, TrainingBatch, TrainingSample
 from assay.registry import build_plugin
 from tests.training.making import a_batch, a_policy, a_sample
 from training.backends.embedded import EmbeddedTrainer
@@ -177,6 +178,14 @@ def test_an_empty_batch_is_an_error_that_says_what_was_dropped(lab: Lab) -> None
     empty = TrainingBatch(policy_version="p", kind="grpo", samples=(), dropped={"no_signal": 8})
     with pytest.raises(TrainingError, match=r"no_signal.*8"):
         lab.trainer().train(empty)
+
+
+def test_samples_with_images_are_refused_and_nothing_is_trained(lab: Lab) -> None:
+    trainer, (first, *rest) = lab.trainer(), samples(1)
+    before = weights(trainer)
+    with pytest.raises(TrainingError, match=r"1 samples of batch .* hold images"):
+        trainer.train(a_batch([replace(first, images=(Image(data=b"x"),)), *rest]))
+    assert same(before, weights(trainer))
 
 
 def test_a_published_directory_is_an_ordinary_model(lab: Lab) -> None:
