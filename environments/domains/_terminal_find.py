@@ -196,6 +196,7 @@ def archive_with_modes(rng: Random, level: int) -> Problem:
         + ", ".join(f"`*.{kind}` {mode}" for kind, mode in modes.items())
         + " (octal). Then pack the folder as the gzipped tar `app.tar.gz`, with members such as `app/x.txt`.",
         files=files,
+        has_state_hash=False,  # an archive holds times
         checks=[runs("app.tar.gz", f"{show} | sort -k2", told)],
         oracle=f"{fix}{pack}",
         wrong=[pack, f"{pack}\n{fix}", f"{fix}cd app && tar -czf ../app.tar.gz .", f"{fix}tar -cf app.tar.gz app"],
@@ -220,7 +221,6 @@ def extract_newest(rng: Random, level: int) -> Problem:
         f"`restored/{target}`; restore nothing else.",
         files=files,
         setup=f"{setup}\nrm -r stage",
-        has_state_hash=False,
         checks=[text(f"restored/{target}", bodies[-1])],
         oracle=f"mkdir restored\nlast=$(ls backups/*.tar.gz | sort | tail -n 1)\ntar -xzOf $last etc/{target} "
         f"> restored/{target}",
