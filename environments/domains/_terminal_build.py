@@ -60,7 +60,8 @@ def script_sum(rng: Random, level: int) -> Problem:
         equivalent=[
             _heredoc(
                 "total.sh",
-                "python3 - \"$1\" <<'X'\nimport sys\nrows = [l.strip().split(';') for l in open(sys.argv[1]) if l.strip() "
+                "python3 - \"$1\" <<'X'\nimport sys\nrows = [l.strip().split(';') for l in open(sys.argv[1]) if "
+                "l.strip() "
                 f"and l[0] != '#']\nprint(sum(int(a) for _, a in rows if int(a) > {limit}))\nX\n",
             )
         ],
@@ -94,8 +95,10 @@ def script_dedupe(rng: Random, level: int) -> Problem:
     filtered = f"tac | {awk} | tac" if last else awk
     which = "last" if last else "first"
     return Problem(
-        asks=f"Write the bash script `first.sh`, a filter from standard input to standard output: of the lines that have "
-        f"the same column {column} (columns are separated by one space) it keeps the {which} one; the order of the lines "
+        asks="Write the bash script `first.sh`, a filter from standard input to standard output: of the lines that "
+        "have "
+        f"the same column {column} (columns are separated by one space) it keeps the {which} one; the order of the "
+        "lines "
         "that stay is not changed. It will be tried on inputs that are not shown.",
         files={"example.txt": given(6)},
         checks=[runs("first.sh", "bash first.sh < in.txt", expected(body), {"in.txt": body}) for body in cases],
@@ -109,7 +112,7 @@ def script_dedupe(rng: Random, level: int) -> Problem:
         equivalent=[
             _heredoc(
                 "first.sh",
-                "python3 -c \"import sys; d={}\nrows=sys.stdin.read().splitlines()\n"
+                'python3 -c "import sys; d={}\nrows=sys.stdin.read().splitlines()\n'
                 f"{'rows=rows[::-1]' if last else ''}\n"
                 f"for r in rows: d.setdefault(r.split(' ')[{column - 1}], r)\nout=list(d.values())\n"
                 f"print(*({'out[::-1]' if last else 'out'}), sep='\\n')\"\n",
@@ -165,7 +168,8 @@ def repair_script(rng: Random, level: int) -> Problem:
     ]
     return Problem(
         asks="`count.sh` is broken. `bash count.sh FOLDER` is to print, for each file of the folder whose name ends in "
-        f"`.txt` (names may hold spaces) and that has more than {limit} lines, in alphabetical order, `NAME: LINES`, and at "
+        f"`.txt` (names may hold spaces) and that has more than {limit} lines, in alphabetical order, `NAME: "
+        "LINES`, and at "
         "the end `total: N` with the sum of these lines. Repair it; it will be tried on other folders.",
         files={"count.sh": broken, "d/one.txt": "x\n" * (limit + 1), "d/two.txt": "x\n"},
         checks=cases,
@@ -179,7 +183,7 @@ def repair_script(rng: Random, level: int) -> Problem:
             _heredoc(
                 "count.sh",
                 "cd \"$1\"; wc -l *.txt | grep -v '^ *[0-9]* total$' | while read -r n f; do "
-                f"[ $n -gt {limit} ] && echo \"$f: $n\" || true; done | tee /tmp/o\n"
+                f'[ $n -gt {limit} ] && echo "$f: $n" || true; done | tee /tmp/o\n'
                 "echo \"total: $(sed 's/.*: //' /tmp/o | awk '{s+=$1} END {print s+0}')\"\n",
             )
         ],
@@ -200,7 +204,9 @@ def write_makefile(rng: Random, level: int) -> Problem:
             first = min(parts)
             parts[first] = "old\n"
             body = "NEW\n" + "".join(parts[path] for path in sorted(parts)[1:])
-            command = f"make -s >/dev/null 2>&1; sleep 0.05; echo new > {first}; make -s >/dev/null 2>&1; cat build/{out}"
+            command = (
+                f"make -s >/dev/null 2>&1; sleep 0.05; echo new > {first}; make -s >/dev/null 2>&1; cat build/{out}"
+            )
         return runs("Makefile", command, body, {**parts, "src/readme.md": "not a part\n"})
 
     cases = [case(3, False), case(size(level, 4, 6, 9), False), case(3, True)]
@@ -218,7 +224,8 @@ def write_makefile(rng: Random, level: int) -> Problem:
         ".PHONY: clean\nclean:\n\trm -rf build\n"
     )
     return Problem(
-        asks=f"Write a `Makefile` whose first target makes `build/{out}`: the files `src/*.{ending}` in alphabetical order "
+        asks=f"Write a `Makefile` whose first target makes `build/{out}`: the files `src/*.{ending}` in "
+        "alphabetical order "
         f"one after the other, with the letters a-z in upper case. `make` must make it anew when a part has changed, "
         "and `make clean` must remove the folder `build`. It will be tried with other parts.",
         files={f"src/{name}.{ending}": f"{name}\n" for name in rng.sample(NAMES, 3)},
@@ -226,7 +233,9 @@ def write_makefile(rng: Random, level: int) -> Problem:
         oracle=_heredoc("Makefile", made),
         wrong=[
             _heredoc("Makefile", made.replace(" | tr a-z A-Z", "")),
-            _heredoc("Makefile", made.replace(f"$(sort $(wildcard src/*.{ending}))", "").replace("$^", f"src/*.{ending}")),
+            _heredoc(
+                "Makefile", made.replace(f"$(sort $(wildcard src/*.{ending}))", "").replace("$^", f"src/*.{ending}")
+            ),
             _heredoc("Makefile", made.replace("\t", "    ")),
             f"mkdir build; cat src/*.{ending} | tr a-z A-Z > build/{out}",
         ],

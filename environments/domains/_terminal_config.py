@@ -44,8 +44,10 @@ def edit_ini(rng: Random, level: int) -> Problem:
             f"printf '[{chosen}]\\nport = {port}\\ntls = yes\\n' >> app.ini",
         ],
         equivalent=[
-            "python3 -c \"import configparser as c; p=c.ConfigParser(); p.read('app.ini'); "
-            f"p['{chosen}']['port']='{port}'; p['{chosen}']['tls']='yes'; p.write(open('app.ini','w'))\""
+            (
+                "python3 -c \"import configparser as c; p=c.ConfigParser(); p.read('app.ini'); "
+                f"p['{chosen}']['port']='{port}'; p['{chosen}']['tls']='yes'; p.write(open('app.ini','w'))\""
+            )
         ],
     )
 
@@ -54,28 +56,36 @@ def edit_ini(rng: Random, level: int) -> Problem:
 def env_to_yaml(rng: Random, level: int) -> Problem:
     """Asked for in one exact form, so that text can be compared."""
     names = rng.sample(WORDS, size(level, 4, 8, 16))
-    values = {name: rng.choice([rng.choice(NAMES), f"a={rng.choice(NAMES)}", f"{rng.randint(1, 99)}"]) for name in names}
+    values = {
+        name: rng.choice([rng.choice(NAMES), f"a={rng.choice(NAMES)}", f"{rng.randint(1, 99)}"]) for name in names
+    }
     values[names[0]] = f"key={rng.choice(NAMES)}"
     body = "".join(f"{rng.choice(['', '# note: A=1' + chr(10)])}{k.upper()}={v}\n" for k, v in values.items())
     right = ["settings:", *(f'  {name}: "{values[name]}"' for name in sorted(names))]
-    awk = "grep -v '^#' app.env | LC_ALL=C sort | sed 's/=/ /' | while read -r k v; do echo \"  ${k,,}: \\\"$v\\\"\"; done"
+    awk = (
+        "grep -v '^#' app.env | LC_ALL=C sort | sed 's/=/ /' | while read -r k v; do echo \"  ${k,,}: "
+        '\\"$v\\""; done'
+    )
     return Problem(
         asks="Turn `app.env` (lines `NAME=VALUE`, comments start with `#`; a value may hold `=`) into `app.yaml`: the "
-        'line `settings:`, then for each name, sorted, a line of two spaces, the name in lower case, `: ` and the value '
+        'line `settings:`, then for each name, sorted, a line of two spaces, the name in lower case, `: ` and the '
+        'value '
         'in double quotes.',
         files={"app.env": body},
         checks=[lines("app.yaml", right)],
         kept=["app.env"],
         oracle=f"(echo settings:; {awk}) > app.yaml",
         wrong=[
-            "(echo settings:; grep -v '^#' app.env | sort | awk -F= '{print \"  \" tolower($1) \": \\\"\" $2 \"\\\"\"}') "
-            "> app.yaml",
+            ("(echo settings:; grep -v '^#' app.env | sort | awk -F= "
+            "'{print \"  \" tolower($1) \": \\\"\" $2 \"\\\"\"}') "
+            "> app.yaml"),
             f"{awk} > app.yaml",
             f"(echo settings:; {awk.replace(',,', '')}) > app.yaml",
         ],
         equivalent=[
-            "python3 - <<'X' > app.yaml\nprint('settings:')\nfor line in sorted(open('app.env')):\n    if line[0] != '#':"
-            "\n        k, v = line.rstrip().split('=', 1)\n        print(f'  {k.lower()}: \"{v}\"')\nX"
+            ("python3 - <<'X' > app.yaml\nprint('settings:')\nfor line in sorted(open('app.env')):\n    if line[0] "
+            "!= '#':"
+            "\n        k, v = line.rstrip().split('=', 1)\n        print(f'  {k.lower()}: \"{v}\"')\nX")
         ],
     )  # fmt: skip
 
@@ -113,8 +123,10 @@ def edit_cron(rng: Random, level: int) -> Problem:
             drop,
         ],
         equivalent=[
-            f"awk '/{chosen}.sh$/ {{print \"{new}\"; next}} /{dropped}.sh$/ {{$0 = \"# \" $0}} {{print}}' crontab > c "
-            "&& mv c crontab"
+            (
+                f'awk \'/{chosen}.sh$/ {{print "{new}"; next}} /{dropped}.sh$/ {{$0 = "# " $0}} {{print}}\' crontab '
+                "> c && mv c crontab"
+            )
         ],
     )
 
@@ -127,11 +139,16 @@ def merge_json(rng: Random, level: int) -> Problem:
         name: {"size": rng.randint(1, 99), "tags": rng.sample(NAMES, 2), "on": {"x": True, "y": rng.randint(0, 9)}}
         for name in names
     }
-    over = {names[0]: {"size": rng.randint(100, 199), "on": {"y": 77}}, names[1]: {"tags": [rng.choice(NAMES)]}, "new": 1}
+    over = {
+        names[0]: {"size": rng.randint(100, 199), "on": {"y": 77}},
+        names[1]: {"tags": [rng.choice(NAMES)]},
+        "new": 1,
+    }
     code = (
         "python3 - <<'X'\nimport json\ndef merge(a, b):\n    if isinstance(a, dict) and isinstance(b, dict):\n"
         "        return {**a, **{k: merge(a[k], v) if k in a else v for k, v in b.items()}}\n    return b\n"
-        "a, b = (json.load(open(n + '.json')) for n in ('base', 'local'))\njson.dump(merge(a, b), open('merged.json', 'w'))"
+        "a, b = (json.load(open(n + '.json')) for n in ('base', 'local'))\njson.dump(merge(a, b), "
+        "open('merged.json', 'w'))"
         "\nX"
     )
     return Problem(
@@ -142,8 +159,8 @@ def merge_json(rng: Random, level: int) -> Problem:
         kept=["base.json", "local.json"],
         oracle=code,
         wrong=[
-            "python3 -c \"import json; a,b=(json.load(open(n)) for n in ('base.json','local.json')); "
-            "json.dump({**a, **b}, open('merged.json','w'))\"",
+            ("python3 -c \"import json; a,b=(json.load(open(n)) for n in ('base.json','local.json')); "
+            "json.dump({**a, **b}, open('merged.json','w'))\""),
             "cat base.json local.json > merged.json",
             code.replace("('base', 'local')", "('local', 'base')"),
         ],
@@ -170,12 +187,14 @@ def apply_patches(rng: Random, level: int) -> Problem:
     files |= {f"b/{name}.conf": "\n".join(rows) + "\n" for name, rows in new.items()}
     files |= {f"conf/{name}.conf": "\n".join(rows) + "\n" for name, rows in given.items()}
     setup = "mkdir patches\n" + "\n".join(
-        f"diff -u --label a/{name}.conf --label b/{name}.conf a/{name}.conf b/{name}.conf > patches/{name}.patch || true"
+        f"diff -u --label a/{name}.conf --label b/{name}.conf a/{name}.conf b/{name}.conf > patches/{name}.patch || "
+        "true"
         for name in names
     )
     good = " ".join(name for name in names if name != stale)
     return Problem(
-        asks="Apply the patches `patches/*.patch` to the files in `conf`. A patch that does not apply cleanly must leave "
+        asks="Apply the patches `patches/*.patch` to the files in `conf`. A patch that does not apply cleanly must "
+        "leave "
         "its file as it was; write the names of such patches (such as `x.patch`) to `failed.txt`, one a line, in any "
         "order. Files are " + ", ".join(f"`conf/{name}.conf`" for name in names if name != stale) + " and "
         f"`conf/{stale}.conf`.",
@@ -186,7 +205,8 @@ def apply_patches(rng: Random, level: int) -> Problem:
             line_set("failed.txt", [f"{stale}.patch"]),
         ],
         num_already_right=1,
-        oracle="for p in patches/*.patch; do\n  patch -d conf -p1 --dry-run -s -f < $p > /dev/null && patch -d conf -p1 -s "
+        oracle="for p in patches/*.patch; do\n  patch -d conf -p1 --dry-run -s -f < $p > /dev/null && patch -d conf "
+        "-p1 -s "
         "< $p || basename $p >> failed.txt\ndone",
         wrong=[
             "for p in patches/*.patch; do patch -d conf -p1 -s -f < $p || true; done",
@@ -194,7 +214,8 @@ def apply_patches(rng: Random, level: int) -> Problem:
             f"for n in {good}; do patch -d conf -p1 -s -f < patches/$n.patch; done; touch failed.txt",
         ],
         equivalent=[
-            f"cd conf; for n in {good}; do patch -s $n.conf ../patches/$n.patch; done; echo {stale}.patch > ../failed.txt"
+            (f"cd conf; for n in {good}; do patch -s $n.conf ../patches/$n.patch; done; echo {stale}.patch > "
+            "../failed.txt")
         ],
     )  # fmt: skip
 

@@ -57,7 +57,8 @@ def sum_by_group(rng: Random, level: int) -> Problem:
     awk = "awk -F, 'NR>1 {s[$2]+=$3} END {for (g in s) print g\",\"s[g]}' sales.csv"
     order = "sort -t, -k2,2nr -k1,1"
     return Problem(
-        asks="`sales.csv` has the columns person, region, amount. Write `totals.csv` with the header `region,total` and "
+        asks="`sales.csv` has the columns person, region, amount. Write `totals.csv` with the header `region,total` "
+        "and "
         "a row for each region: its name and the sum of its amounts, the largest sum first, equal ones by name.",
         files={"sales.csv": table([("person", "region", "amount"), *rows])},
         checks=[csv_rows("totals.csv", [("region", "total"), *ranked])],
@@ -69,15 +70,18 @@ def sum_by_group(rng: Random, level: int) -> Problem:
             f"(echo region,total; {awk.replace('+=$3', '++')} | {order}) > totals.csv",
         ],
         equivalent=[
-            "python3 -c \"import csv, collections; t=collections.Counter()\nfor r in csv.DictReader(open('sales.csv')): "
+            ("python3 -c \"import csv, collections; t=collections.Counter()\nfor r in "
+            "csv.DictReader(open('sales.csv')): "
             "t[r['region']]+=int(r['amount'])\nw=csv.writer(open('totals.csv','w')); w.writerow(['region','total'])\n"
-            'w.writerows(sorted(t.items(), key=lambda p: (-p[1], p[0])))"'
+            'w.writerows(sorted(t.items(), key=lambda p: (-p[1], p[0])))"')
         ],
     )  # fmt: skip
 
 
 def _record(rng: Random) -> dict[str, object]:
-    note = rng.choice(["", f"{rng.choice(WORDS)}, {rng.choice(WORDS)}", f'the "{rng.choice(WORDS)}"', rng.choice(WORDS)])
+    note = rng.choice(
+        ["", f"{rng.choice(WORDS)}, {rng.choice(WORDS)}", f'the "{rng.choice(WORDS)}"', rng.choice(WORDS)]
+    )
     return {"id": rng.randint(100, 99999), "name": rng.choice(NAMES), "note": note}
 
 
@@ -99,8 +103,10 @@ def csv_to_json(rng: Random, level: int) -> Problem:
         oracle=f"python3 -c \"{read}; json.dump(rows, open('out.json', 'w'))\"",
         wrong=[
             "python3 -c \"import csv, json; json.dump(list(csv.DictReader(open('in.csv'))), open('out.json','w'))\"",
-            "python3 -c \"import json; ls=[l.rstrip().split(',') for l in open('in.csv')]; "
-            "json.dump([dict(zip(ls[0], l)) for l in ls[1:]], open('out.json','w'))\"",
+            (
+                "python3 -c \"import json; ls=[l.rstrip().split(',') for l in open('in.csv')]; "
+                "json.dump([dict(zip(ls[0], l)) for l in ls[1:]], open('out.json','w'))\""
+            ),
             f"python3 -c \"{read}; json.dump(rows[1:], open('out.json', 'w'))\"",
         ],
         equivalent=[f"python3 -c \"{read}; open('out.json','w').write(json.dumps(rows, indent=4, sort_keys=True))\""],
@@ -110,7 +116,12 @@ def csv_to_json(rng: Random, level: int) -> Problem:
 @template("json_to_csv", "python3")
 def json_to_csv(rng: Random, level: int) -> Problem:
     people = [
-        {"name": rng.choice(NAMES), "age": rng.randint(15, 80), "address": {"city": rng.choice(WORDS)}, "active": active}
+        {
+            "name": rng.choice(NAMES),
+            "age": rng.randint(15, 80),
+            "address": {"city": rng.choice(WORDS)},
+            "active": active,
+        }
         for active in [True, False, *(rng.random() < 0.6 for _ in range(size(level, 5, 14, 40)))]
     ]
     rng.shuffle(people)
@@ -120,7 +131,8 @@ def json_to_csv(rng: Random, level: int) -> Problem:
     code = (
         "python3 -c \"import json\nout=open('adults.csv','w'); print('name,city,age', file=out)\n"
         "for p in json.load(open('people.json')):\n"
-        f"  if p['active'] and p['age'] >= {limit}: print(p['name'], p['address']['city'], p['age'], sep=',', file=out)\""
+        f"  if p['active'] and p['age'] >= {limit}: print(p['name'], p['address']['city'], p['age'], sep=',', "
+        'file=out)"'
     )
     return Problem(
         asks=f"From `people.json` write `adults.csv` with the header `name,city,age` and a row for everyone who is "
@@ -132,9 +144,10 @@ def json_to_csv(rng: Random, level: int) -> Problem:
         wrong=[code.replace("p['active'] and ", ""), code.replace("city,age'", "age,city'"), code.replace(
             "print('name,city,age', file=out)", "pass")],
         equivalent=[
-            "python3 - <<'X'\nimport csv, json\nwith open('adults.csv', 'w') as out:\n    w = csv.writer(out, quoting="
-            "csv.QUOTE_ALL)\n    w.writerow(['name', 'city', 'age'])\n    w.writerows([p['name'], p['address']['city'], "
-            f"p['age']] for p in json.load(open('people.json')) if p['active'] and p['age'] > {limit - 1})\nX"
+            ("python3 - <<'X'\nimport csv, json\nwith open('adults.csv', 'w') as out:\n    w = csv.writer(out, quoting="
+            "csv.QUOTE_ALL)\n    w.writerow(['name', 'city', 'age'])\n    w.writerows([p['name'], "
+            "p['address']['city'], "
+            f"p['age']] for p in json.load(open('people.json')) if p['active'] and p['age'] > {limit - 1})\nX")
         ],
     )  # fmt: skip
 
@@ -204,7 +217,9 @@ def latin1_to_utf8(rng: Random, level: int) -> Problem:
             "tr -d '\\r' < old.txt > new.txt",
             "iconv -f UTF-8 -t UTF-8 -c old.txt | tr -d '\\r' > new.txt",
         ],
-        equivalent=["python3 -c \"open('new.txt','w',encoding='utf-8').write(open('old.txt',encoding='latin-1').read())\""],
+        equivalent=[
+            "python3 -c \"open('new.txt','w',encoding='utf-8').write(open('old.txt',encoding='latin-1').read())\""
+        ],
     )
 
 
@@ -214,7 +229,7 @@ def pivot_columns(rng: Random, level: int) -> Problem:
     rows = [[rng.randint(0, 999) for _ in range(num_columns)] for _ in range(num_rows)]
     turned = [list(column) for column in zip(*rows, strict=True)]
     awk = (
-        "awk -F'\\t' '{for(i=1;i<=NF;i++) r[i]=(NR>1 ? r[i] \"\\t\" : \"\") $i; n=NF} "
+        'awk -F\'\\t\' \'{for(i=1;i<=NF;i++) r[i]=(NR>1 ? r[i] "\\t" : "") $i; n=NF} '
         "END {for(i=1;i<=n;i++) print r[i]}' in.tsv > out.tsv"
     )
     return Problem(
@@ -253,8 +268,10 @@ def rewrite_dates(rng: Random, level: int) -> Problem:
             f"sed -E -i '{pattern}g; s/\\./-/g' notes.txt",
         ],
         equivalent=[
-            "python3 -c \"import re; t=open('notes.txt').read(); open('notes.txt','w').write("
-            "re.sub(r'(\\d\\d)[.](\\d\\d)[.](\\d{4})', r'\\3-\\2-\\1', t))\""
+            (
+                "python3 -c \"import re; t=open('notes.txt').read(); open('notes.txt','w').write("
+                "re.sub(r'(\\d\\d)[.](\\d\\d)[.](\\d{4})', r'\\3-\\2-\\1', t))\""
+            )
         ],
     )
 

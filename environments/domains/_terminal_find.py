@@ -67,8 +67,10 @@ def largest_files(rng: Random, level: int) -> Problem:
             f"find tree -type f -printf '%s %p\\n' | sort -rn | head -n {num + 1} > largest.txt",
         ],
         equivalent=[
-            f"find tree -type f | while read -r f; do echo \"$(wc -c < $f) $f\"; done | sort -k1,1nr | sed {num}q "
-            "> largest.txt"
+            (
+                f'find tree -type f | while read -r f; do echo "$(wc -c < $f) $f"; done | sort -k1,1nr | sed {num}q '
+                "> largest.txt"
+            )
         ],
     )
 
@@ -125,8 +127,10 @@ def verify_checksums(rng: Random, level: int) -> Problem:
             "cd data; sha256sum *.dat > SHA256SUMS; touch ../bad.txt",
         ],
         equivalent=[
-            "while read -r sum name; do test \"$(sha256sum < data/$name 2>/dev/null | cut -c1-64)\" = $sum || "
-            "echo $name; done < data/SHA256SUMS 2>/dev/null > bad.txt"
+            (
+                'while read -r sum name; do test "$(sha256sum < data/$name 2>/dev/null | cut -c1-64)" = $sum || '
+                "echo $name; done < data/SHA256SUMS 2>/dev/null > bad.txt"
+            )
         ],
     )
 
@@ -152,8 +156,8 @@ def duplicates(rng: Random, level: int) -> Problem:
             f"{hashes} | uniq -w64 -u | cut -c67- > same.txt",
             "find tree -type f > same.txt",
         ],
-        equivalent=[f"{hashes} | awk '{{n[$1]++; p[NR]=$2; h[NR]=$1}} END {{for(i=1;i<=NR;i++) "
-                    "if(n[h[i]]>1) print p[i]}' > same.txt"],
+        equivalent=[(f"{hashes} | awk '{{n[$1]++; p[NR]=$2; h[NR]=$1}} END {{for(i=1;i<=NR;i++) "
+                    "if(n[h[i]]>1) print p[i]}' > same.txt")],
     )  # fmt: skip
 
 
@@ -166,7 +170,7 @@ def writable_by_others(rng: Random, level: int) -> Problem:
     return Problem(
         asks="Write the paths of all files below `tree` that users who are neither owner nor in the group may write "
         "to `open.txt`, one a line, in any order.",
-        files={path: "x\n" for path in paths},
+        files=dict.fromkeys(paths, "x\n"),
         setup="\n".join(f"chmod {mode} {path}" for mode, path in zip(modes, paths, strict=True)),
         checks=[line_set("open.txt", right)],
         oracle="find tree -type f -perm -o+w > open.txt",
@@ -244,7 +248,7 @@ def rename_in_order(rng: Random, level: int) -> Problem:
     bodies = {name: f"{rng.getrandbits(40)}\n" for name in names}
     start = rng.randint(0, 40)
     right = {f"photo-{start + i:03}.txt": bodies[name] for i, name in enumerate(sorted(names))}
-    loop = f"i={start}\nfor f in in/*.jpg; do cp \"$f\" out/photo-$(printf %03d $i).txt; i=$((i+1)); done"
+    loop = f'i={start}\nfor f in in/*.jpg; do cp "$f" out/photo-$(printf %03d $i).txt; i=$((i+1)); done'
     return Problem(
         asks="Copy the files `in/*.jpg` (names may hold spaces) to `out/photo-NNN.txt`, numbered in alphabetical order "
         f"of their names from {start} on, always three digits. They become "
@@ -258,8 +262,8 @@ def rename_in_order(rng: Random, level: int) -> Problem:
             f"mkdir out; cp \"$(ls in/*.jpg | head -n 1)\" out/photo-{start:03}.txt",
         ],
         equivalent=[
-            f"mkdir out\nls in | sort | nl -v {start} -nrz -w3 -s'|' | while IFS='|' read -r n f; do "
-            "cat \"in/$f\" > out/photo-$n.txt; done"
+            (f"mkdir out\nls in | sort | nl -v {start} -nrz -w3 -s'|' | while IFS='|' read -r n f; do "
+            "cat \"in/$f\" > out/photo-$n.txt; done")
         ],
     )  # fmt: skip
 

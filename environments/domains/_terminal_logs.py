@@ -81,8 +81,10 @@ def bytes_of_errors(rng: Random, level: int) -> Problem:
             f"{awk} | awk '{{print $2, $1}}' > errors.txt",
         ],
         equivalent=[
-            "grep -E '\" 5[0-9][0-9] [0-9]+$' access.log > e; echo \"$(wc -l < e) "
-            "$(( $(sed 's/.* //' e | paste -sd+) + 0 ))\" > errors.txt; rm e"
+            (
+                "grep -E '\" 5[0-9][0-9] [0-9]+$' access.log > e; echo \"$(wc -l < e) "
+                "$(( $(sed 's/.* //' e | paste -sd+) + 0 ))\" > errors.txt; rm e"
+            )
         ],
     )
 
@@ -137,7 +139,7 @@ def errors_per_hour(rng: Random, level: int) -> Problem:
     ]
     made.append("2025-01-09T00:00:00Z ERROR no disk")
     counts = Counter(line[11:13] for line in made if line.split()[1] == "ERROR")
-    awk = "awk '$2 == \"ERROR\" {n[substr($1, 12, 2)]++} END {for (h in n) print h \",\" n[h]}' app.log"
+    awk = 'awk \'$2 == "ERROR" {n[substr($1, 12, 2)]++} END {for (h in n) print h "," n[h]}\' app.log'
     return Problem(
         asks="Lines of `app.log` are `TIME LEVEL MESSAGE`. Write `hours.csv` with the header `hour,errors` and a row "
         "for each hour of the day (two digits) in which there is a line with the level ERROR, with their number over "
@@ -148,12 +150,17 @@ def errors_per_hour(rng: Random, level: int) -> Problem:
         oracle=f"(echo hour,errors; {awk} | sort) > hours.csv",
         wrong=[
             f"(echo hour,errors; {awk} | sort -r) > hours.csv; echo 24,0 >> hours.csv",
-            "(echo hour,errors; grep ERROR app.log | cut -c12-13 | sort | uniq -c | awk '{print $2\",\"$1+1}') > hours.csv",
+            (
+                "(echo hour,errors; grep ERROR app.log | cut -c12-13 | sort | uniq -c | awk '{print $2\",\"$1+1}') > "
+                "hours.csv"
+            ),
             f"{awk} | sort > hours.csv",
         ],
         equivalent=[
-            "(echo hour,errors; grep '^[^ ]* ERROR ' app.log | cut -c12-13 | sort | uniq -c | awk '{print $2\",\"$1}') "
-            "> hours.csv"
+            (
+                "(echo hour,errors; grep '^[^ ]* ERROR ' app.log | cut -c12-13 | sort | uniq -c "
+                "| awk '{print $2\",\"$1}') > hours.csv"
+            )
         ],
     )
 
@@ -164,7 +171,7 @@ def split_by_service(rng: Random, level: int) -> Problem:
     made = [(service, f"{rng.choice(NAMES)} {rng.randint(1, 9999)}") for service in services for _ in range(level + 2)]
     rng.shuffle(made)
     right = {s: "".join(f"{said}\n" for service, said in made if service == s) for s in services}
-    code = "awk '{f = \"out/\" $1 \".log\"; sub(/^[^ ]+ /, \"\"); print > f}' all.log"
+    code = 'awk \'{f = "out/" $1 ".log"; sub(/^[^ ]+ /, ""); print > f}\' all.log'
     named = code.replace("sub", "gsub", 1).replace("/^[^ ]+ /", "/^$/")
     return Problem(
         asks="A line of `all.log` is the name of a service, a space and a message. Write the messages (without the "
@@ -181,7 +188,7 @@ def split_by_service(rng: Random, level: int) -> Problem:
             f"mkdir out\nsort -o all.log all.log\n{code}",
         ],
         equivalent=[
-            f"mkdir out\nfor s in {' '.join(services)}; do sed -n \"s/^$s //p\" all.log > out/$s.log; done",
+            f'mkdir out\nfor s in {" ".join(services)}; do sed -n "s/^$s //p" all.log > out/$s.log; done',
         ],
     )
 

@@ -19,11 +19,10 @@ from pydantic import Field
 
 from assay.errors import EnvironmentAuthorError, SandboxError
 from assay.ids import content_hash, derive_seed
-from assay.records import Cause, Message, Source, Split, TaskSpec, Verdict
+from assay.records import Cause, Judging, Message, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
 from environments import artifacts
-from environments.artifacts import Artifacts
-from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Script, Solutions
+from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Solutions
 from environments.domains import (
     _terminal_build,
     _terminal_config,
@@ -33,10 +32,11 @@ from environments.domains import (
     _terminal_logs,
 )
 from environments.domains._common import task_id, task_rng
-from environments.domains._terminal_compare import KINDS, holds, printed_same
-from environments.domains._terminal_problem import Problem, Template, lines
+from environments.domains._terminal_compare import KINDS
+from environments.domains._terminal_place import LIMITS, held, kept, opened
+from environments.domains._terminal_problem import Check, Problem, Template, lines, text
 from environments.rubric import Rubric
-from environments.sandboxes.base import Backend, Limits, Sandbox, SandboxSpec
+from environments.sandboxes.base import Backend
 from environments.tools import say_call
 from environments.workbench import TOOLS, Workbench
 
@@ -50,11 +50,9 @@ TEMPLATES: tuple[Template, ...] = (
 )
 LEVELS = (1, 2, 3)
 _BUDGET = {1: 6, 2: 8, 3: 10}  # turns that cost nothing; twice as many are allowed
-_LIMITS = Limits(memory_bytes=512 << 20, disk_bytes=64 << 20, max_processes=64, cpu_s=30)
 _RUBRIC = Rubric(outcome={"artifacts": 1.0}, process={"steps": 1.0, "valid_actions": 1.0, "recovery": 1.0})
 _HIDDEN_KEYS = ("checks", "kept", "num_already_right", "oracle", "wrong", "equivalent")
 _PUBLIC_KEYS = ("folder", "files", "setup", "collected", "programs", "budget", "has_state_hash")
-_RUN_S = 20.0
 _COLOURS = (
     "amber", "azure", "beige", "black", "blue", "bronze", "brown", "coral", "crimson", "cyan", "ebony", "gold",
     "green", "grey", "indigo", "ivory", "jade", "khaki", "lilac", "lime", "maroon", "navy", "ochre", "olive",
@@ -93,13 +91,14 @@ class Terminal(Domain):
         rng = task_rng(self.id, "train", -1, seed)
         sound = _note(rng)
         given = next(iter(sound.files.items()))
-        idle = [{"kind": "text", "path": given[0], "expected": given[1]}]
+        idle = [text(*given)]
         elsewhere = [{**check, "path": "elsewhere.txt"} for check in sound.checks]
         random = [lines("out.txt", [rng.getrandbits(40)])]
+        spoilt: dict[str, Sequence[Check]] = {"idle": idle, "elsewhere": elsewhere, "random": random}
         chosen = Template(id="defect", programs=("bash",), make=lambda rng, level: sound)
         return [
             self._task(task_id(self.id, "defect", number), "train", 1, chosen, sound, f"broken-{name}", checks=checks)
-            for number, (name, checks) in enumerate([("idle", idle), ("elsewhere", elsewhere), ("random", random)])
+            for number, (name, checks) in enumerate(spoilt.items())
         ]
 
     def card(self) -> Card:
@@ -110,7 +109,7 @@ class Terminal(Domain):
             source=Source(name="assay", licence="Apache-2.0", version=self.version),
             levels=LEVELS,
             profile=ResourceProfile(
-                memory_bytes=_LIMITS.memory_bytes, expected_s=1.5, num_sandboxes=2, context_tokens=8192
+                memory_bytes=LIMITS.memory_bytes, expected_s=1.5, num_sandboxes=2, context_tokens=8192
             ),
         )
 
@@ -156,28 +155,19 @@ class Terminal(Domain):
         return found
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
-        public = task.public
-        spec = SandboxSpec(files=_inside(public), limits=_LIMITS, labels={"task": task.id, "use": "episode"})
-        sandbox = await sandboxes.create(spec)
-        try:
-            await _require(sandbox, public["programs"])
-            await _set_up(sandbox, public)
-        except BaseException:
-            await sandbox.destroy()
-            raise
-        return _Bench(task, sandbox, public["collected"])
+        return _Bench(task, await opened(task, sandboxes), task.public["collected"])
 
     async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         if lacking := [name for name in _HIDDEN_KEYS if name not in task.hidden]:
             return Verdict.invalid(Cause.ENVIRONMENT, f"{task.id}: hidden lacks {', '.join(lacking)}")
-        if not (checks := task.hidden["checks"]):
+        if not task.hidden["checks"]:
             return Verdict.invalid(Cause.ENVIRONMENT, f"{task.id}: there are no checks, anything would pass")
         left = artifacts.read(outcome.submission)
         try:
-            held = [await _holds(task, check, left, sandboxes) for check in checks]
+            which = await held(task, left, sandboxes)
         except SandboxError as error:
             return Verdict.invalid(Cause.SANDBOX, str(error), judged="fresh_sandbox")
-        return _graded(task, held, _kept(task, left), outcome)
+        return _graded(task, which, kept(task, left), outcome)
 
     def _task(
         self,
@@ -321,61 +311,10 @@ def _spoils(checks: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"mv {path} {path}.new", *{"run": [], "ini": [added]}.get(kind, [cut, added])]
 
 
-def _inside(public: Mapping[str, Any]) -> dict[str, str | bytes]:
-    return {f"{public['folder']}/{path}": content for path, content in public["files"].items()}
-
-
-async def _require(sandbox: Sandbox, programs: Sequence[str]) -> None:
-    """Raises SandboxError when the place lacks a program: then nothing can be said about the agent."""
-    done = await sandbox.exec(" && ".join(f"command -v {name}" for name in ("bash", *programs)))
-    if done.exit_code != 0:
-        raise SandboxError(f"The sandbox lacks one of the programs {', '.join(programs)}; use one that has them.")
-
-
-async def _set_up(sandbox: Sandbox, public: Mapping[str, Any]) -> None:
-    if not public["setup"]:
-        return
-    done = await sandbox.exec(["bash", "-euc", public["setup"]], cwd=public["folder"])
-    if done.exit_code != 0:
-        raise SandboxError(f"The task's files could not be set up (exit {done.exit_code}): {done.stderr[-300:]!r}")
-
-
-async def _holds(task: TaskSpec, check: Mapping[str, Any], left: Artifacts, sandboxes: Backend) -> bool:
-    folder = task.public["folder"]
-    if check["kind"] != "run":
-        return holds(check, left, folder)
-    if not left.files:
-        return False
-    hidden = {f"{folder}/{path}": content for path, content in check["files"].items()}
-    files: dict[str, str | bytes] = {}
-    for path, content in {**left.files, **hidden}.items():
-        if path.startswith(f"{folder}/"):
-            files[path] = content
-    return printed_same(await _printed(task, check["command"], files, sandboxes), check["expected"])
-
-
-async def _printed(task: TaskSpec, command: str, files: Mapping[str, str | bytes], sandboxes: Backend) -> str:
-    """What the command prints in a new sandbox with these files. Raises SandboxError when the place failed."""
-    sandbox = await sandboxes.create(SandboxSpec(limits=_LIMITS, labels={"task": task.id, "use": "verify"}))
-    try:
-        await _require(sandbox, task.public["programs"])
-        for path, content in files.items():
-            await sandbox.write(path, content if isinstance(content, bytes) else content.encode())
-        done = await sandbox.exec(["bash", "-c", command], cwd=task.public["folder"], timeout_s=_RUN_S)
-    finally:
-        await sandbox.destroy()
-    return done.stdout
-
-
-def _kept(task: TaskSpec, left: Artifacts) -> bool:
-    folder = task.public["folder"]
-    return all(left.files.get(f"{folder}/{path}") == given.encode() for path, given in task.hidden["kept"].items())
-
-
-def _graded(task: TaskSpec, held: Sequence[bool], kept: bool, outcome: Outcome) -> Verdict:
+def _graded(task: TaskSpec, which: Sequence[bool], is_kept: bool, outcome: Outcome) -> Verdict:
     base = task.hidden["num_already_right"]
-    passed = all(held) and kept
-    gained = max(0, sum(held) - base) / max(1, len(held) - base)
+    passed = all(which) and is_kept
+    gained = max(0, sum(which) - base) / max(1, len(which) - base)
     metrics = outcome.metrics
     values = {
         "artifacts": 1.0 if passed else gained,
@@ -384,13 +323,10 @@ def _graded(task: TaskSpec, held: Sequence[bool], kept: bool, outcome: Outcome) 
         "recovery": metrics.get("recovery", 0.0),
     }
     runs = any(check["kind"] == "run" for check in task.hidden["checks"])
-    judged = "fresh_sandbox" if runs else "out_of_process"
-    return _RUBRIC.score(values, passed=passed, judged=judged, gates={"kept": kept})
+    judged: Judging = "fresh_sandbox" if runs else "out_of_process"
+    return _RUBRIC.score(values, passed=passed, judged=judged, gates={"kept": is_kept})
 
 
 def _steps(num_turns: float, budget: int, most: int) -> float:
     """1 within the budget, then falling to 0.5 for all turns that are allowed."""
     return 1.0 - 0.5 * min(1.0, max(0.0, num_turns - budget) / max(1, most - budget))
-
-
-__all__ = ["TEMPLATES", "Script", "Terminal"]
