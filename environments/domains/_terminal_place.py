@@ -40,8 +40,8 @@ async def held(task: TaskSpec, left: Artifacts, sandboxes: Backend) -> list[bool
 
 def kept(task: TaskSpec, left: Artifacts) -> bool:
     """Whether the files that must stay as they are did."""
-    folder = task.public["folder"]
-    return all(left.files.get(f"{folder}/{path}") == given.encode() for path, given in task.hidden["kept"].items())
+    folder, files = task.public["folder"], task.public["files"]
+    return all(left.files.get(f"{folder}/{path}") == files[path].encode() for path in task.public["kept"])
 
 
 async def _holds(task: TaskSpec, check: Mapping[str, Any], left: Artifacts, sandboxes: Backend) -> bool:

@@ -51,8 +51,8 @@ TEMPLATES: tuple[Template, ...] = (
 LEVELS = (1, 2, 3)
 _BUDGET = {1: 6, 2: 8, 3: 10}  # turns that cost nothing; twice as many are allowed
 _RUBRIC = Rubric(outcome={"artifacts": 1.0}, process={"steps": 1.0, "valid_actions": 1.0, "recovery": 1.0})
-_HIDDEN_KEYS = ("checks", "kept", "num_already_right", "oracle", "wrong", "equivalent")
-_PUBLIC_KEYS = ("folder", "files", "setup", "collected", "programs", "budget", "has_state_hash")
+_HIDDEN_KEYS = ("checks", "num_already_right", "oracle", "wrong", "equivalent")
+_PUBLIC_KEYS = ("folder", "files", "kept", "setup", "collected", "programs", "budget", "has_state_hash")
 _COLOURS = (
     "amber", "azure", "beige", "black", "blue", "bronze", "brown", "coral", "crimson", "cyan", "ebony", "gold",
     "green", "grey", "indigo", "ivory", "jade", "khaki", "lilac", "lime", "maroon", "navy", "ochre", "olive",
@@ -273,6 +273,7 @@ def _public(
     return {
         "folder": folder,
         "files": dict(problem.files),
+        "kept": list(problem.kept),
         "setup": problem.setup,
         "collected": sorted({f"{folder}/{pattern}" for pattern in patterns}),
         "programs": list(chosen.programs),
@@ -284,7 +285,6 @@ def _public(
 def _hidden(problem: Problem, checks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "checks": [dict(check) for check in checks],
-        "kept": {path: problem.files[path] for path in problem.kept},
         "num_already_right": problem.num_already_right,
         "oracle": problem.oracle,
         "wrong": list(problem.wrong),

@@ -18,7 +18,7 @@ from environments.sandboxes.base import Backend
 from environments.tools import say_call
 from tests.environments.domains.conftest import NoPlace
 
-NUM_FULL = 216
+NUM_PARTS = 12  # of the tasks of a split: every template at every level, 3 for each template
 TIDY = {"num_turns": 2.0, "valid_actions": 1.0, "recovery": 1.0}
 
 
@@ -33,7 +33,11 @@ def copying(domain: Terminal) -> TaskSpec:
     spoilt = domain.defective_tasks(0)[2]
     number = spoilt.public["files"]["in.txt"]
     check = {"kind": "text", "path": "out.txt", "expected": number}
-    return replace(spoilt, hidden={**spoilt.hidden, "checks": [check], "kept": {"in.txt": number}})
+    return replace(
+        spoilt,
+        public={**spoilt.public, "kept": ["in.txt"], "collected": [f"{spoilt.public['folder']}/*"]},
+        hidden={**spoilt.hidden, "checks": [check]},
+    )
 
 
 def name_of(task: TaskSpec) -> str:
@@ -81,17 +85,20 @@ async def test_the_oracle_solves_a_task_of_every_template(domain: Terminal, sand
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(NUM_PARTS))
 @pytest.mark.parametrize("split", ["train", "heldout"])
 async def test_every_script_of_every_template_and_level_is_judged_as_it_should(
-    domain: Terminal, sandboxes: Backend, split: Split
+    domain: Terminal, sandboxes: Backend, split: Split, part: int
 ) -> None:
-    num = NUM_FULL // 2
-    assert num >= 3 * len(TEMPLATES)
-    faults: list[str] = []
-    for index in range(num):
-        task = domain.make_task(split, index, 11)
-        faults += await faults_of(domain, task, sandboxes, ("oracle", "noop", "wrong", "equivalent"))
-    assert faults == []
+    num, at_once = 3 * len(TEMPLATES), asyncio.Semaphore(4)
+
+    async def faults(index: int) -> list[str]:
+        async with at_once:
+            task = domain.make_task(split, index, 11)
+            return await faults_of(domain, task, sandboxes, ("oracle", "noop", "wrong", "equivalent"))
+
+    found = await asyncio.gather(*(faults(index) for index in range(part, num, NUM_PARTS)))
+    assert [fault for each in found for fault in each] == []
 
 
 async def test_turns_beyond_the_budget_cost_and_a_failing_last_command_costs(
@@ -108,7 +115,7 @@ async def test_turns_beyond_the_budget_cost_and_a_failing_last_command_costs(
 
 
 async def test_a_changed_input_earns_nothing_although_the_output_is_right(domain: Terminal, copying: TaskSpec) -> None:
-    folder, number = copying.public["folder"], copying.hidden["kept"]["in.txt"].encode()
+    folder, number = copying.public["folder"], copying.public["files"]["in.txt"].encode()
     right = {f"{folder}/in.txt": number, f"{folder}/out.txt": number}
     for files, reward in ((right, 1.0), ({**right, f"{folder}/in.txt": b"other\n"}, 0.0)):
         outcome = Outcome(submission=write(Artifacts(files=files)), metrics=TIDY)
@@ -117,8 +124,9 @@ async def test_a_changed_input_earns_nothing_although_the_output_is_right(domain
 
 async def test_half_of_the_artifacts_earns_half_of_the_outcome(domain: Terminal, copying: TaskSpec) -> None:
     folder, (check,) = copying.public["folder"], copying.hidden["checks"]
-    two = replace(copying, hidden={**copying.hidden, "kept": {}, "checks": [check, {**check, "path": "more.txt"}]})
-    files = {f"{folder}/out.txt": check["expected"].encode()}
+    two = replace(copying, hidden={**copying.hidden, "checks": [check, {**check, "path": "more.txt"}]})
+    number = check["expected"].encode()
+    files = {f"{folder}/in.txt": number, f"{folder}/out.txt": number}
     verdict = await domain.verify(two, Outcome(submission=write(Artifacts(files=files)), metrics=TIDY), NoPlace())
     assert (verdict.passed, verdict.reward) == (False, pytest.approx(0.35))
 
@@ -128,7 +136,8 @@ async def test_artifacts_run_in_a_new_place_without_what_the_agent_left_elsewher
 ) -> None:
     """A script that leans on a file beside it worked for the agent, and does not in the new place."""
     check = {"kind": "run", "path": "out.txt", "command": "bash out.txt", "files": {"in.txt": "9\n"}, "expected": "9\n"}
-    running = replace(copying, hidden={**copying.hidden, "kept": {}, "checks": [check]})
+    public = {**copying.public, "collected": [f"{copying.public['folder']}/{name}" for name in ("in.txt", "out.txt")]}
+    running = replace(copying, public=public, hidden={**copying.hidden, "checks": [check]})
     for command, passed in (("echo cat in.txt > out.txt", True), ("echo 9 > m; echo cat m > out.txt", False)):
         script = (say_call("run", command=f"cd {copying.public['folder']}; {command}"), say_call("finish"))
         verdict = await domain.verify(running, await play(domain, running, script, sandboxes), sandboxes)
@@ -140,7 +149,7 @@ async def test_a_place_without_the_programs_is_blamed_and_not_the_agent(
 ) -> None:
     check = {"kind": "run", "path": "out.txt", "command": "cat out.txt", "files": {}, "expected": "9\n"}
     public = {**copying.public, "programs": ["no-such-program"]}
-    lacking = replace(copying, public=public, hidden={**copying.hidden, "kept": {}, "checks": [check]})
+    lacking = replace(copying, public=public, hidden={**copying.hidden, "checks": [check]})
     files = {f"{copying.public['folder']}/out.txt": b"9\n"}
     verdict = await domain.verify(lacking, Outcome(submission=write(Artifacts(files=files)), metrics=TIDY), sandboxes)
     assert verdict.failure is not None
