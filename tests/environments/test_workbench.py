@@ -13,7 +13,7 @@ from environments.sandboxes.base import SandboxSpec
 from environments.tools import say_call
 from environments.workbench import SHOWN_CHARS, TOOLS, Workbench, clipped, progress
 
-FILES = {"a.txt": "one\ntwo\none\n", "b.bin": b"\xff\x00\xfe", "keep.txt": "kept\n"}
+FILES: dict[str, str | bytes] = {"a.txt": "one\ntwo\none\n", "b.bin": b"\xff\x00\xfe", "keep.txt": "kept\n"}
 
 
 @pytest.fixture

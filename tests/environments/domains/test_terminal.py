@@ -108,10 +108,12 @@ async def test_turns_beyond_the_budget_cost_and_a_failing_last_command_costs(
     copied = domain.solutions(copying).oracle
     late = (*[say_call("run", command="true")] * 7, *copied)
     verdict = await domain.verify(copying, await play(domain, copying, late, sandboxes), sandboxes)
-    assert (verdict.passed, verdict.reward) == (True, pytest.approx(0.7 + 0.3 * (0.75 + 1 + 1) / 3))
+    assert verdict.passed is True
+    assert verdict.reward == pytest.approx(0.7 + 0.3 * (0.75 + 1 + 1) / 3)
     failing = (copied[0], say_call("run", command="false"), copied[1])
     verdict = await domain.verify(copying, await play(domain, copying, failing, sandboxes), sandboxes)
-    assert (verdict.passed, verdict.reward) == (True, pytest.approx(0.7 + 0.3 * 2 / 3))
+    assert verdict.passed is True
+    assert verdict.reward == pytest.approx(0.7 + 0.3 * 2 / 3)
 
 
 async def test_a_changed_input_earns_nothing_although_the_output_is_right(domain: Terminal, copying: TaskSpec) -> None:
@@ -128,7 +130,8 @@ async def test_half_of_the_artifacts_earns_half_of_the_outcome(domain: Terminal,
     number = check["expected"].encode()
     files = {f"{folder}/in.txt": number, f"{folder}/out.txt": number}
     verdict = await domain.verify(two, Outcome(submission=write(Artifacts(files=files)), metrics=TIDY), NoPlace())
-    assert (verdict.passed, verdict.reward) == (False, pytest.approx(0.35))
+    assert verdict.passed is False
+    assert verdict.reward == pytest.approx(0.35)
 
 
 async def test_artifacts_run_in_a_new_place_without_what_the_agent_left_elsewhere(
