@@ -79,7 +79,7 @@ def test_a_file_as_text_marks_what_is_not_utf8() -> None:
 
 
 async def test_only_files_that_match_a_pattern_are_collected(sandboxes: Backend) -> None:
-    given = {"out/a.txt": "1", "out/deep/b.txt": "2", "out/c.log": "3", "d.txt": b"\xff"}
+    given: dict[str, str | bytes] = {"out/a.txt": "1", "out/deep/b.txt": "2", "out/c.log": "3", "d.txt": b"\xff"}
     sandbox = await sandboxes.create(SandboxSpec(files=given))
     try:
         left = await collect(sandbox, ["out/*.txt", "d.*"])
