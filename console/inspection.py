@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.config import InspectionConfig
-from assay.errors import SandboxUnavailable
+from assay.errors import ConfigurationError, SandboxUnavailable
 from assay.records import Evidence, Finding, TaskSpec, TaskState
 from assay.registry import build_plugin, known_plugins
 from console.books import is_planted
@@ -29,7 +29,7 @@ def inspect(domains: Sequence[str], *, num: int, seed: int, sandbox: str, as_jso
 
     1 when a task that should be sound is not proven, or a planted defect is: either way somebody must act.
     """
-    chosen = dict(map(chosen_domain, domains or known_plugins("domain")))
+    chosen = dict(map(chosen_domain, domains)) if domains else _own_domains()
     for name, domain in chosen.items():
         for left_out in domain.left_out():
             say(f"{name}: left out: {one_line(left_out.line())}")
@@ -45,6 +45,17 @@ def inspect(domains: Sequence[str], *, num: int, seed: int, sandbox: str, as_jso
         for line in fault_lines(views):
             put(line)
     return 1 if any(wrong(each) for each in views) else 0
+
+
+def _own_domains() -> dict[str, Domain]:
+    """Our own families; one whose package is missing is told and left out."""
+    found = {}
+    for name in known_plugins("domain"):
+        try:
+            found[name] = build_domain(name)
+        except ConfigurationError as error:
+            say(f"{name}: left out: {one_line(error)}")
+    return found
 
 
 def chosen_domain(wanted: str) -> tuple[str, Domain]:
