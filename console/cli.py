@@ -121,7 +121,7 @@ def new_domain(
 
 @app.command("try")
 def try_task(
-    task: Annotated[str, typer.Argument(help="DOMAIN/INDEX, DOMAIN/train/INDEX or DOMAIN/heldout/INDEX.")],
+    task: Annotated[str, typer.Argument(help="DOMAIN/INDEX, DOMAIN/heldout/INDEX or FOLDER/NAME.")],
     policy: Annotated[str, typer.Option(help="Let a policy act: a model folder, a hub id, or base.")] = "",
     num: Annotated[int, typer.Option("-n", "--num", min=1, max=256, help="Rollouts of the policy.")] = 8,
     temperature: Annotated[float, typer.Option(min=0.01, max=5.0, help="Temperature of the policy.")] = 1.0,

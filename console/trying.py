@@ -10,37 +10,59 @@ import sys
 from collections.abc import Iterator
 
 from assay.errors import ConfigurationError, SandboxUnavailable
-from assay.records import Message, TaskSpec, Verdict
+from assay.records import Message, Split, TaskSpec, Verdict
 from assay.registry import build_plugin
+from console.inspection import chosen_domain
 from console.output import clean, one_line, put, put_json, say, table
 from console.runs import Row
 from environments.base import Domain, Episode, Outcome
-from environments.catalogue import build_domain
 from environments.sandboxes.base import Backend
 from environments.tools import say_call
 from environments.workbench import FINISH, RUN
 from rollouts.verify import judge
 
 JUDGE_S = 120.0
+SPLITS: tuple[Split, ...] = ("train", "heldout")
 _TASK = re.compile(r"(?P<domain>.+?)/(?:(?P<split>train|heldout)/)?(?P<index>\d+)")
 END = "."
 
 
 def find_task(wanted: str, seed: int) -> tuple[Domain, TaskSpec]:
-    """`DOMAIN/train/3`, or `DOMAIN/3` for training tasks. Raises ConfigurationError for anything else."""
-    found = _TASK.fullmatch(wanted)
-    if found is None:
-        raise ConfigurationError(
-            f"{wanted!r} names no task; write DOMAIN/INDEX or DOMAIN/train/INDEX or DOMAIN/heldout/INDEX, for example "
-            "record_extraction/train/3. `assay domains` lists the domains."
-        )
-    domain = build_domain(found["domain"])
-    split, index = "heldout" if found["split"] == "heldout" else "train", int(found["index"])
+    """`DOMAIN/train/3`, `DOMAIN/3` for training tasks, or `DOMAIN/NAME` where tasks have names; a folder of task
+    directories may stand for the domain. Raises ConfigurationError for anything else."""
+    if found := _TASK.fullmatch(wanted):
+        domain = chosen_domain(found["domain"])[1]
+        split: Split = "heldout" if found["split"] == "heldout" else "train"
+        return domain, _task_at(domain, split, int(found["index"]), seed)
+    place, _, name = wanted.rpartition("/")
+    if not place:
+        raise _no_task(wanted)
+    domain = chosen_domain(place)[1]
+    if task := next((task for task in _named(domain, seed) if task.id == f"{domain.id}/{name}"), None):
+        return domain, task
+    raise _no_task(wanted)
+
+
+def _task_at(domain: Domain, split: Split, index: int, seed: int) -> TaskSpec:
     try:
-        return domain, domain.make_task(split, index, seed)  # type: ignore[arg-type]
+        return domain.make_task(split, index, seed)
     except IndexError as error:
-        there = domain.num_tasks(split)  # type: ignore[arg-type]
-        raise ConfigurationError(f"{found['domain']} has {there} tasks in {split}; {index} is beyond.") from error
+        there = domain.num_tasks(split)
+        raise ConfigurationError(f"{domain.id} has {there} tasks in {split}; {index} is beyond.") from error
+
+
+def _named(domain: Domain, seed: int) -> Iterator[TaskSpec]:
+    """The tasks of a finite set."""
+    for split in SPLITS:
+        for index in range(domain.num_tasks(split) or 0):
+            yield domain.make_task(split, index, seed)
+
+
+def _no_task(wanted: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{wanted!r} names no task; write DOMAIN/INDEX, DOMAIN/train/INDEX, DOMAIN/heldout/INDEX or DOMAIN/NAME, for "
+        "example record_extraction/train/3. `assay domains` lists the domains."
+    )
 
 
 def by_hand(wanted: str, *, seed: int, sandbox: str, as_json: bool) -> int:
