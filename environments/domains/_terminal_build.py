@@ -90,7 +90,10 @@ def script_dedupe(rng: Random, level: int) -> Problem:
         return "".join(f"{row}\n" for row in (kept[::-1] if last else kept))
 
     # The last ones tell the first from the last of a key, and order from sorting.
-    cases = [given(size(level, 10, 20, 40)) for _ in range(3)] + ["c a x\nb b y\nc a x\na b y\nd a z\n", "b c z\n"]
+    cases = [given(size(level, 10, 20, 40)) for _ in range(3)] + [
+        "c a x\nb b y\nc a x\na b y\nd a z\n",
+        "z z z\ny y y\nx x x\n",
+    ]
     awk = f"awk '!seen[${column}]++'"
     filtered = f"tac | {awk} | tac" if last else awk
     which = "last" if last else "first"

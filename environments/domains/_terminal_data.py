@@ -115,17 +115,15 @@ def csv_to_json(rng: Random, level: int) -> Problem:
 
 @template("json_to_csv", "python3")
 def json_to_csv(rng: Random, level: int) -> Problem:
+    limit = rng.randint(18, 30)
+    # One who is old enough but not active, one too young, one just old enough; the rest is drawn.
+    sure = [(limit + 5, False), (limit - 1, True), (limit, True)]
+    drawn = [(rng.randint(15, 80), rng.random() < 0.6) for _ in range(size(level, 5, 14, 40))]
     people = [
-        {
-            "name": rng.choice(NAMES),
-            "age": rng.randint(15, 80),
-            "address": {"city": rng.choice(WORDS)},
-            "active": active,
-        }
-        for active in [True, False, *(rng.random() < 0.6 for _ in range(size(level, 5, 14, 40)))]
+        {"name": rng.choice(NAMES), "age": age, "address": {"city": rng.choice(WORDS)}, "active": active}
+        for age, active in [*sure, *drawn]
     ]
     rng.shuffle(people)
-    limit = rng.randint(18, 30)
     chosen = [p for p in people if p["active"] and int(str(p["age"])) >= limit]
     rows = [(p["name"], p["address"]["city"], p["age"]) for p in chosen]  # type: ignore[index]
     code = (
@@ -179,7 +177,7 @@ def set_difference(rng: Random, level: int) -> Problem:
     chosen = rng.sample(pool, 2 * num)
     invited, came = chosen[: num + num // 2], chosen[num // 2 :]
     missing = sorted(set(invited) - set(came))
-    came = [mail.upper() if rng.random() < 0.3 else mail for mail in came]
+    came = [mail.upper() if i == 0 or rng.random() < 0.3 else mail for i, mail in enumerate(came)]
     rng.shuffle(came)
     sides = "<(tr A-Z a-z < invited.txt | sort -u) <(tr A-Z a-z < came.txt | sort -u)"
     return Problem(

@@ -88,6 +88,7 @@ def count_matches(rng: Random, level: int) -> Problem:
             body.append(f"{rng.choice(NAMES)} {drawn}{twice} {rng.randint(1, 999)}")
             right += drawn == word
         files[path] = "\n".join(body) + "\n"
+    files[paths[0]] += f"x {word}s\ny un{word}\nz {word.upper()}\n"
     count = f"grep -rhw {word} tree | wc -l"
     return Problem(
         asks=f"How many lines in the files below `tree` hold `{word}` as a whole word, in lower case? Count a line "
