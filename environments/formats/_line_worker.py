@@ -4,6 +4,7 @@ Python. It ends with this one, and is started anew after a time-out."""
 import atexit
 import contextlib
 import json
+import os
 import select
 import subprocess
 import threading
@@ -38,8 +39,10 @@ class LineWorker:
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             # Its talk is thrown away: a full pipe would stop it.
+            # Sets of texts have the same order in every worker.
+            env = {**os.environ, "PYTHONHASHSEED": "0"}
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            self._process = subprocess.Popen(self._command, **pipes)  # type: ignore[call-overload]
+            self._process = subprocess.Popen(self._command, env=env, **pipes)  # type: ignore[call-overload]
             atexit.register(self._end)
         assert self._process is not None
         return self._process

@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import json
 import os
+import random
 import re
 import sys
 from collections.abc import Callable
@@ -94,6 +95,7 @@ def _item(name: str, level: int, seed: int) -> tuple[Any, dict[str, Any]]:
     """One item and the data set that made it; a level is a step of the curriculum, from 1."""
     package = _package()
     curriculum = package.factory.CURRICULA.get(name)
+    random.seed(seed)  # some generators draw from the shared one, too
     if curriculum is None:
         dataset = package.create_dataset(name, seed=seed, size=1)
     else:
