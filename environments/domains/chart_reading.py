@@ -19,12 +19,13 @@ from assay.errors import EnvironmentAuthorError
 from assay.ids import content_hash
 from assay.records import Cause, Image, Message, Source, Split, TaskSpec, Verdict
 from assay.registry import PluginConfig
-from environments.base import Card, Domain, Episode, Outcome, Reply, ResourceProfile, Solutions
+from environments.base import Card, Domain, Episode, Outcome, ResourceProfile, Solutions
 from environments.domains._chart_reading_answer import credit, is_right, read_answer
 from environments.domains._chart_reading_ask import ASKERS, Question, ask, questions_of, told
 from environments.domains._chart_reading_data import Chart, Ordered, draw_chart, themes
 from environments.domains._chart_reading_draw import png, require_matplotlib
 from environments.domains._common import task_id, task_rng
+from environments.one_turn import OneTurn
 from environments.rubric import score
 from environments.sandboxes.base import Backend
 
@@ -117,7 +118,7 @@ class ChartReading(Domain):
         return problems
 
     async def open(self, task: TaskSpec, sandboxes: Backend) -> Episode:
-        return _OneTurn()
+        return OneTurn(lambda completion: read_answer(completion) is not None)
 
     async def verify(self, task: TaskSpec, outcome: Outcome, sandboxes: Backend) -> Verdict:
         expected, tolerance = task.hidden.get("expected"), task.hidden.get("tolerance")
@@ -149,29 +150,6 @@ class ChartReading(Domain):
             max_turns=1,
             max_new_tokens=self.config.max_new_tokens,
         )
-
-
-class _OneTurn:
-    """The episode: whatever the first completion says is the answer."""
-
-    def __init__(self) -> None:
-        self._completion = ""
-
-    async def reply(self, completion: str) -> Reply:
-        self._completion = completion
-        found = read_answer(completion)
-        action = "" if found is None else completion.strip()
-        return Reply(action=action, observation="", done=True, valid_action=found is not None)
-
-    async def outcome(self) -> Outcome:
-        valid = read_answer(self._completion) is not None
-        return Outcome(submission=self._completion, metrics={"valid_action": float(valid)})
-
-    async def state_hash(self) -> str:
-        return ""
-
-    async def close(self) -> None:
-        pass
 
 
 def _asked(name: str, level: int, split: Split, rng: random.Random) -> tuple[Chart, Question]:

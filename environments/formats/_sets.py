@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from assay.ids import content_hash
 from assay.records import Message, Split, record
+from environments.base import Domain, LeftOut
 from environments.tools import say_call
 from environments.workbench import FINISH, RUN
 
@@ -20,6 +21,31 @@ class Kin:
     answer: str
     family: str
     wanted: Split | None = None
+
+
+class NamedTasks(Domain):
+    """A domain of finitely many tasks with names; a subclass fills the two fields and makes tasks of names."""
+
+    _names: Mapping[str, Sequence[str]]  # by split
+    _left_out: Sequence[LeftOut]
+
+    def num_tasks(self, split: Split) -> int:
+        return len(self._names[split])
+
+    def left_out(self) -> Sequence[LeftOut]:
+        return self._left_out
+
+    def name_at(self, split: Split, index: int) -> str:
+        """Raises IndexError beyond `num_tasks`."""
+        names = self._names[split]
+        if not 0 <= index < len(names):
+            raise IndexError(f"{self.id} has {len(names)} {split} tasks; there is no number {index}")
+        return names[index]
+
+
+def by_split(split_of: Mapping[str, Split]) -> dict[str, list[str]]:
+    """The names of each split in order."""
+    return {split: sorted(name for name, its in split_of.items() if its == split) for split in ("train", "heldout")}
 
 
 def splits(kin: Sequence[Kin], *, heldout_share: float) -> dict[str, Split]:

@@ -29,7 +29,7 @@ from environments.formats._folder import marks, total_digest
 from environments.formats._harbor_cases import verify_cases
 from environments.formats._harbor_read import Work, read_task
 from environments.formats._rewards import BadReward
-from environments.formats._sets import Kin, did, nothing, prompt, splits
+from environments.formats._sets import Kin, NamedTasks, by_split, did, nothing, prompt, splits
 from environments.sandboxes.base import Backend
 from environments.tools import say_call
 from environments.workbench import RUN, TOOLS
@@ -69,7 +69,7 @@ class Harbor:
         return HarborSet(name, self.config)
 
 
-class HarborSet(Domain):
+class HarborSet(NamedTasks):
     """One folder of tasks."""
 
     version: str = "1"
@@ -88,21 +88,10 @@ class HarborSet(Domain):
         works, self._left_out = _read_set(_root(self.id, config), config)
         self._works = {work.folder.name: work for work in works}
         split_of = splits([_kin(work) for work in works], heldout_share=config.heldout_share)
-        self._names: dict[str, list[str]] = {
-            split: [name for name in sorted(self._works) if split_of[name] == split] for split in ("train", "heldout")
-        }
-
-    def num_tasks(self, split: Split) -> int:
-        return len(self._names[split])
-
-    def left_out(self) -> Sequence[LeftOut]:
-        return self._left_out
+        self._names = by_split(split_of)
 
     def make_task(self, split: Split, index: int, seed: int) -> TaskSpec:
-        names = self._names[split]
-        if not 0 <= index < len(names):
-            raise IndexError(f"{self.id} has {len(names)} {split} tasks; there is no number {index}")
-        return self._task(self._works[names[index]], split)
+        return self._task(self._works[self.name_at(split, index)], split)
 
     def card(self) -> Card:
         levels = sorted({work.level for work in self._works.values()}) or [1]

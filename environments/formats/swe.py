@@ -23,7 +23,7 @@ from environments.base import Card, Domain, Episode, LeftOut, Outcome, ResourceP
 from environments.formats import _swe_run as run
 from environments.formats._faults import Unusable, invalid, unsupported
 from environments.formats._rewards import BadReward
-from environments.formats._sets import Kin, did, nothing, prompt, splits
+from environments.formats._sets import Kin, NamedTasks, by_split, did, nothing, prompt, splits
 from environments.formats._swe_repo import check_clone, check_commit, needed_packages, touched
 from environments.formats._swe_rows import Row, read_rows
 from environments.sandboxes.base import Backend
@@ -65,7 +65,7 @@ class Swe:
         return SweSet(name, self.config)
 
 
-class SweSet(Domain):
+class SweSet(NamedTasks):
     """One file of instances."""
 
     version: str = "1"
@@ -81,21 +81,10 @@ class SweSet(Domain):
             [_kin(row, by_repo=config.split_by == "repo") for row in self._rows.values()],
             heldout_share=config.heldout_share,
         )
-        self._names: dict[str, list[str]] = {
-            split: [name for name in sorted(self._rows) if split_of[name] == split] for split in ("train", "heldout")
-        }
-
-    def num_tasks(self, split: Split) -> int:
-        return len(self._names[split])
-
-    def left_out(self) -> Sequence[LeftOut]:
-        return self._left_out
+        self._names = by_split(split_of)
 
     def make_task(self, split: Split, index: int, seed: int) -> TaskSpec:
-        names = self._names[split]
-        if not 0 <= index < len(names):
-            raise IndexError(f"{self.id} has {len(names)} {split} tasks; there is no number {index}")
-        return self._task(self._rows[names[index]], split)
+        return self._task(self._rows[self.name_at(split, index)], split)
 
     def card(self) -> Card:
         repos = {row.repo for row in self._rows.values()}
