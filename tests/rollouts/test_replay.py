@@ -119,6 +119,24 @@ async def test_an_altered_observation_names_its_turn_and_shows_the_difference() 
 
 
 @pytest.mark.parametrize(
+    ("then", "now", "standing"),
+    [
+        ("Ran 3 in 0.002s\n", "Ran 3 in 1.500s", "diverges"),
+        ("Ran 3 in 0.002s", "Ran 3 in 1.500s", "equal"),
+        ("ok in 0.02 s ==", "ok in 12 s ==", "equal"),
+        ("in 61 seconds", "in 0.5 seconds", "equal"),
+        ("3 ok in 0.002s", "2 ok in 0.002s", "diverges"),
+        ("0.002s", "0.003s", "diverges"),
+        ("in 3 streets", "in 4 streets", "diverges"),
+    ],
+)
+async def test_how_long_a_command_says_it_took_is_not_compared(then: str, now: str, standing: str) -> None:
+    trajectory = altered(await recorded(now, "end"), 0, observation=then)
+    result = await replayed(trajectory)
+    assert result.standing == standing, result
+
+
+@pytest.mark.parametrize(
     ("index", "changes", "names"),
     [
         (0, {"action": "TWO"}, ["action"]),
