@@ -22,6 +22,7 @@ from environments.tools import BadCall, Call, read_calls
 COMMAND_S = 30.0
 SHOWN_CHARS = 4_000
 _MAX_READ = 1 << 20
+_WORK_DIR = SandboxSpec().work_dir
 _TEXT = {"type": "string"}
 _LINE = {"type": "integer", "minimum": 1}
 
@@ -45,10 +46,11 @@ TOOLS = (RUN, READ, WRITE, EDIT, FINISH)
 class Workbench:
     """An episode in a sandbox of its own; `collected` are patterns (`fnmatch`) of paths that are submitted."""
 
-    def __init__(self, task: TaskSpec, sandbox: Sandbox, collected: Sequence[str]) -> None:
+    def __init__(self, task: TaskSpec, sandbox: Sandbox, collected: Sequence[str], work_dir: str = _WORK_DIR) -> None:
         self.task = task
         self.sandbox = sandbox
         self._collected = tuple(collected)
+        self._work_dir = work_dir
         self._answer = ""
         self._turns = self._invalid = 0
         self._failed = False
@@ -56,7 +58,7 @@ class Workbench:
     @classmethod
     async def open(cls, task: TaskSpec, sandboxes: Backend, spec: SandboxSpec, collected: Sequence[str]) -> "Workbench":
         """Raises SandboxError when the place cannot be made."""
-        return cls(task, await sandboxes.create(spec), collected)
+        return cls(task, await sandboxes.create(spec), collected, spec.work_dir)
 
     async def reply(self, completion: str) -> Reply:
         self._turns += 1
@@ -108,17 +110,30 @@ class Workbench:
         return await self.sandbox.exec(command, timeout_s=COMMAND_S, **options)
 
     async def _with_file(self, name: str, given: Mapping[str, Any]) -> str:
-        path = given["path"]
+        path = self._relative(given["path"])
         if name == WRITE.name:
-            await self.sandbox.write(path, given["text"].encode())
+            await self._write(path, given["text"])
             return f"wrote {path}"
         text = (await self.sandbox.read(path, max_bytes=_MAX_READ)).decode()
         if name == READ.name:
             return _numbered(text, given.get("first", 1), given.get("last"))
-        if (count := text.count(given["old"])) != 1:
+        if (count := _occurrences(text, given["old"])) != 1:
             return f"error: `old` occurs {count} times in {path}; it must occur exactly once."
-        await self.sandbox.write(path, text.replace(given["old"], given["new"]).encode())
+        await self._write(path, text.replace(given["old"], given["new"]))
         return f"edited {path}"
+
+    def _relative(self, path: str) -> str:
+        """Paths as the shell shows them, made such as a sandbox takes them; it refuses what leads outside."""
+        inside = path.removeprefix(f"{self._work_dir}/") if path.startswith("/") else path
+        return inside.removeprefix("./")
+
+    async def _write(self, path: str, text: str) -> None:
+        """A file that is replaced stays as executable as it was."""
+        data = text.encode()
+        found = await self.sandbox.exec(["stat", "-c", "%F|%a", "--", path])
+        kind, _, mode = found.stdout.strip().rpartition("|")
+        regular = found.exit_code == 0 and kind.startswith("regular")
+        await self.sandbox.write(path, data, mode=int(mode, 8) & 0o777 if regular else 0o644)
 
     async def _check_alive(self) -> None:
         await self.sandbox.exec(["true"])
@@ -170,6 +185,14 @@ def clipped(text: str, most: int = SHOWN_CHARS) -> str:
 def _numbered(text: str, first: int, last: int | None) -> str:
     lines = text.splitlines()[first - 1 : last]
     return clipped("\n".join(f"{first + i:>5}  {line}" for i, line in enumerate(lines)) or "[no lines]")
+
+
+def _occurrences(text: str, part: str) -> int:
+    """How often a part occurs, overlaps counted: `aa` is twice in `aaa`. Counting stops at 100."""
+    count, at = 0, text.find(part)
+    while at >= 0 and count < 100:
+        count, at = count + 1, text.find(part, at + 1)
+    return count
 
 
 def _told(calls: Sequence[Call]) -> str:

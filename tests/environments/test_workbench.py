@@ -69,6 +69,29 @@ async def test_an_edit_needs_text_that_occurs_once(bench: Workbench) -> None:
     assert artifacts.read((await bench.outcome()).submission).text("a.txt") == "one\n2\none\n"
 
 
+async def test_an_edit_keeps_the_mode_of_a_script(bench: Workbench) -> None:
+    await call(bench, "run", command="echo 'echo one' > say.sh; chmod 755 say.sh")
+    await call(bench, "edit", path="say.sh", old="one", new="two")
+    assert (await call(bench, "run", command="./say.sh")).observation == "two\n[exit code 0]"
+
+
+async def test_overlapping_places_are_more_than_one(bench: Workbench) -> None:
+    await call(bench, "write", path="a.txt", text="aaa")
+    assert "occurs 2 times" in (await call(bench, "edit", path="a.txt", old="aa", new="b")).observation
+
+
+@pytest.mark.parametrize("path", ["/workspace/keep.txt", "./keep.txt", "keep.txt"])
+async def test_paths_as_the_shell_shows_them_work_in_every_tool(bench: Workbench, path: str) -> None:
+    assert (await call(bench, "read", path=path)).observation == "    1  kept"
+    assert (await call(bench, "edit", path=path, old="kept", new="left")).observation == "edited keep.txt"
+    assert (await call(bench, "write", path=path, text="x")).observation == "wrote keep.txt"
+
+
+async def test_a_link_that_leads_outside_is_not_followed(bench: Workbench) -> None:
+    await call(bench, "run", command="ln -s /etc link")
+    assert (await call(bench, "write", path="link/out.txt", text="x")).observation.startswith("error:")
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
